@@ -18,6 +18,7 @@ NAMES = (
     "visibility",
     "clients",
     "landing",
+    "large_epoch",
     "key_streams",
     "dashboard",
     "tpch",

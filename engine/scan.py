@@ -342,6 +342,7 @@ class StoreSource(Protocol):
         epochs: Mapping[GroupName, Epoch] | None = None,
         partitions: Mapping[StoreName, Collection[PartitionId]] | None = None,
         shapes: Mapping[StoreName, StoreDefinition] | None = None,
+        digests: Mapping[GroupName, str] | None = None,
     ) -> AbstractContextManager[Mapping[StoreName, StoreView]]:
         """Pin one epoch of each named store; stores of one group share it. Views stay valid until the context
         ends.
@@ -353,12 +354,14 @@ class StoreSource(Protocol):
                 that are not named.
             shapes: What the stores are of which no partition is read; as they are at the newest epoch by
                 default. All others are what they are at their epoch.
+            digests: As `ReadableEpoch.digest` of the epochs, where they are known.
 
         Raises:
             NotFound: A store does not exist (any more), or not at that epoch.
             BuildingError: A store is being built here, and cannot be read yet.
             Unavailable: A store has partitions that cannot be read here now, or an epoch is not there yet or
-                not retained any more; the message names them, and what is there.
+                not retained any more, or has other rows than that of the given digest; the message names
+                them, and what is there.
         """
 
     def hold(self, epochs: Mapping[GroupName, Epoch], seconds: float) -> None:

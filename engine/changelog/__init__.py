@@ -7,7 +7,7 @@ Never knows what hosts make of the epochs. The only room that imports obstore.
 `differences` what to say where a job asks for another one, `switches` which store a name means, and
 `checksummed_json` how such documents are stored; `epochs` holds the epochs of one group, `writer` the one
 writer of it, `snapshots` what takes the place of older epochs, and `changelog` puts them together. `rows`
-and `appender` are the way in for tables.
+and `appender` are the way in for tables. `backup` copies all of it to another place and back.
 """
 
 from engine.changelog.appender import StoreAppender, append_table, open_appender

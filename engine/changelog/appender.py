@@ -17,7 +17,8 @@ from typing import Self
 import pyarrow as pa
 
 from engine.changelog.changelog import Changelog
-from engine.changelog.commit import Commit
+from engine.changelog.codec import Tables
+from engine.changelog.commit import Commit, DataFile
 from engine.changelog.rows import partition_rows
 from engine.changelog.writer import Writer
 from engine.errors import InvalidInput, NotFound
@@ -34,11 +35,16 @@ class StoreAppender:
     """
 
     def __init__(
-        self, changelog: Changelog, definitions: Mapping[StoreName, StoreDefinition], writer: Writer
+        self,
+        changelog: Changelog,
+        definitions: Mapping[StoreName, StoreDefinition],
+        writer: Writer,
+        new_stores: Mapping[StoreName, StoreDefinition],
     ) -> None:
         self._changelog = changelog
         self._definitions = dict(definitions)
         self._writer = writer
+        self._new_stores = dict(new_stores)
 
     def __enter__(self) -> Self:
         return self
@@ -88,6 +94,77 @@ class StoreAppender:
             LimitExceeded: The disk is full; nothing was committed.
         """
         batch_name = "the batch" if batch_id is None else f"batch {batch_id}"
+        placed = self._placed_rows(tables, tombstone_column, batch_name)
+        self._create_new_stores()
+        stores = [self._definition(name).name for name in replaced]
+        return self._writer.append(
+            placed,
+            replaced=stores,
+            query_id=query_id,
+            batch_id=batch_id,
+            cutoffs=self._cutoffs(watermark),
+        )
+
+    def stage(self, tables: Mapping[str, pa.Table | pa.RecordBatch]) -> DataFile:
+        """Write rows durably that `commit` is to make count, with others that are staged before or after.
+
+        Args:
+            tables: As for `append`.
+
+        Returns:
+            What to hand to `commit` or `discard`.
+
+        Raises:
+            LivestateError: As `append`; nothing was staged.
+        """
+        self._writer.check_term()
+        placed = self._placed_rows(tables, None, "the batch")
+        return self._changelog.stage(
+            self._writer.group,
+            self._writer.next_epoch,
+            placed,
+            task="appender",
+            new_stores=self._new_stores,
+        )
+
+    def commit(self, files: Sequence[DataFile], *, watermark: dt.datetime | None = None) -> Commit:
+        """Commit staged rows as one epoch. Stores that are not there yet are created before.
+
+        Args:
+            files: What `stage` returned since the last epoch; of rows with one key, the last wins.
+            watermark: As for `append`.
+
+        Returns:
+            The commit.
+
+        Raises:
+            InvalidInput: Somebody has created the store meanwhile, and it differs; nothing was committed.
+            Fenced: Another writer took the group over; nothing was committed.
+            Unavailable: The changelog cannot be reached; whether they were committed is not known.
+            LimitExceeded: The disk is full; nothing was committed.
+        """
+        self._create_new_stores()
+        return self._writer.commit(files, cutoffs=self._cutoffs(watermark))
+
+    def discard(self, files: Sequence[DataFile]) -> None:
+        """Delete staged rows that are not to be committed.
+
+        Raises:
+            Unavailable: The changelog cannot be reached; the next writer of the group deletes them.
+        """
+        self._changelog.discard(self._writer.group, files)
+
+    def _create_new_stores(self) -> None:
+        for name, definition in list(self._new_stores.items()):
+            self._definitions[name] = self._changelog.create_store(definition)
+            del self._new_stores[name]
+
+    def _placed_rows(
+        self,
+        tables: Mapping[str, pa.Table | pa.RecordBatch],
+        tombstone_column: str | None,
+        batch_name: str,
+    ) -> Tables:
         if tombstone_column is not None and not any(
             tombstone_column in table.schema.names for table in tables.values()
         ):
@@ -99,22 +176,18 @@ class StoreAppender:
             placed[StoreName(name)] = partition_rows(
                 shape, table, tombstone_column=column, batch_name=batch_name
             )
-        stores = [self._definition(name).name for name in replaced]
-        cutoffs = cutoffs_of(
-            self._definitions.values(),
-            None if watermark is None else microseconds_of_moment(watermark),
-            time.time_ns() // 1000,
-        )
-        return self._writer.append(
-            placed, replaced=stores, query_id=query_id, batch_id=batch_id, cutoffs=cutoffs
-        )
+        return placed
+
+    def _cutoffs(self, watermark: dt.datetime | None) -> Mapping[StoreName, int]:
+        passed = None if watermark is None else microseconds_of_moment(watermark)
+        return cutoffs_of(self._definitions.values(), passed, time.time_ns() // 1000)
 
     def _shape(self, name: str, columns: Sequence[str]) -> StoreDefinition:
         """The store as it was when some columns were what it has; if it never had these, as it is."""
         opened = self._definition(name)
         if sorted(opened.row_schema.names) == sorted(columns):
             return opened
-        shapes = self._changelog.shapes(opened.name)
+        shapes = self._changelog.shapes(opened.name) or [opened]
         return next(
             (shape for shape in reversed(shapes) if sorted(shape.row_schema.names) == sorted(columns)),
             shapes[-1],
@@ -136,6 +209,7 @@ def open_appender(
     writer_id: str = "python",
     query_ids: Collection[str] = (),
     take_over: bool = False,
+    creates_stores_later: bool = False,
 ) -> StoreAppender:
     """Create the stores that are not there yet, and begin to write their group. An appender that was opened
     before is refused from then on.
@@ -147,6 +221,8 @@ def open_appender(
         query_ids: The sources of numbered batches that this appender goes on with.
         take_over: Whether to begin all the same in a group that a streaming query, or another source of
             numbered batches, has written. It is refused from then on, and has to be started again.
+        creates_stores_later: Whether stores are created by the first commit only: nothing is left of them if
+            there is none.
 
     Raises:
         InvalidInput: The definitions are none or of several groups, or a store exists and differs; or a job
@@ -164,10 +240,14 @@ def open_appender(
     if not take_over:
         # Before a store is left behind in a group that is another's.
         changelog.check_no_other_job(groups[0], query_ids)
-    found = {name: changelog.create_store(definition) for name, definition in stores.items()}
-    return StoreAppender(
-        changelog, found, changelog.writer(groups[0], writer_id, take_over=take_over, query_ids=query_ids)
-    )
+    new = {
+        name: definition
+        for name, definition in stores.items()
+        if creates_stores_later and changelog.definition(name) is None
+    }
+    found = {name: changelog.create_store(each) for name, each in stores.items() if name not in new}
+    writer = changelog.writer(groups[0], writer_id, take_over=take_over, query_ids=query_ids)
+    return StoreAppender(changelog, {**found, **new}, writer, new)
 
 
 def append_table(

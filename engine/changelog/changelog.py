@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -13,7 +13,7 @@ from engine.changelog.checksummed_json import seal, unseal
 from engine.changelog.codec import Tables
 from engine.changelog.commit import BEFORE_FIRST, Commit, DataFile
 from engine.changelog.definitions import Definitions
-from engine.changelog.epochs import Epochs
+from engine.changelog.epochs import NO_STORES, Epochs
 from engine.changelog.frames import damage_error
 from engine.changelog.layout import FORMAT_PATH, LAYOUT_FORMAT, STORES_PATH
 from engine.changelog.migrations import Migration
@@ -47,12 +47,16 @@ class Changelog:
     It is the truth that all hosts follow, and it is made of immutable objects only
     (`engine.changelog.layout`). A store changes by numbered migrations, which its group's commits take up:
     `Commit.generation` says how many are in effect, and so which shape each store has at an epoch.
+
+    Attributes:
+        uri: Where it is.
+        objects: What it is made of.
     """
 
     def __init__(self, uri: str, options: Mapping[str, str], objects: Objects) -> None:
         self.uri = uri
         self._options = dict(options)
-        self._objects = objects
+        self.objects = objects
         self._stores = Definitions(objects)
         self._switches = Switches(objects)
         self._groups: dict[GroupName, Epochs] = {}
@@ -105,7 +109,7 @@ class Changelog:
         """
         if self._identity is not None and not is_fresh:
             return self._identity
-        data = self._objects.get(FORMAT_PATH)
+        data = self.objects.get(FORMAT_PATH)
         found = None if data is None else _identity_of(data.to_pybytes())
         self._identity = self._identity or found
         return found
@@ -247,7 +251,7 @@ class Changelog:
             Unavailable: The changelog cannot be reached.
         """
         self.identity()
-        paths = list(self._objects.list(STORES_PATH))
+        paths = list(self.objects.list(STORES_PATH))
         return self._stores.newest_definitions(paths), self._switches.switched_names(paths)
 
     def groups(self) -> list[GroupName]:
@@ -304,6 +308,26 @@ class Changelog:
         """
         return self._epochs(commit.group).rows(commit, definitions, partitions)
 
+    def read_batches(
+        self, commit: Commit, definition: StoreDefinition, partition: PartitionId
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of an epoch in one partition, of which only one data file's are in memory at a time.
+
+        Args:
+            commit: What `read_commit` returned.
+            definition: The store, in the shape that rows are to have: of the commit's generation or a later
+                one.
+            partition: The partition.
+
+        Yields:
+            Rows in commit order, as `read_rows` returns them; all batches have `TOMBSTONE_COLUMN` where one
+            has it.
+
+        Raises:
+            LivestateError: As `read_rows`.
+        """
+        return self._epochs(commit.group).batches(commit, definition, partition)
+
     def writer(
         self, group: GroupName, writer_id: str, *, take_over: bool = True, query_ids: Collection[str] = ()
     ) -> Writer:
@@ -341,7 +365,15 @@ class Changelog:
         if newest is not None:
             check_no_other_job(newest, query_ids)
 
-    def stage(self, group: GroupName, epoch: Epoch, tables: Tables, *, task: str) -> DataFile:
+    def stage(
+        self,
+        group: GroupName,
+        epoch: Epoch,
+        tables: Tables,
+        *,
+        task: str,
+        new_stores: Mapping[StoreName, StoreDefinition] = NO_STORES,
+    ) -> DataFile:
         """Write one durable data file of an epoch that is yet to be committed; only `Writer.commit` makes it
         count.
 
@@ -354,6 +386,7 @@ class Changelog:
             tables: Rows by store and partition, as `partition_rows` returns them, in any shape that their
                 stores have had.
             task: Name of the task, a part of the file's name.
+            new_stores: Stores that will be created before the file is committed.
 
         Returns:
             What to hand to `Writer.commit`; `encode_file` and `decode_file` carry it between processes.
@@ -367,7 +400,19 @@ class Changelog:
         """
         epochs = self._epochs(group)
         generation = epochs.generation(0)
-        return epochs.stage(epoch, epochs.fit_tables(tables, generation), task, generation)
+        return epochs.stage(epoch, epochs.fit_tables(tables, generation, new_stores), task, generation)
+
+    def discard(self, group: GroupName, files: Sequence[DataFile]) -> None:
+        """Delete staged data files that will never be committed.
+
+        Args:
+            group: The store group.
+            files: What `stage` returned.
+
+        Raises:
+            Unavailable: The changelog cannot be reached; `collect` finds them later.
+        """
+        self._epochs(group).discard(files)
 
     def collect(self, group: GroupName) -> int:
         """Delete the data files that no commit names: those of crashed, fenced or repeated tasks. Safe at any
@@ -414,7 +459,7 @@ class Changelog:
         return Dropped(epochs.drop(oldest.epoch), epochs.snapshots.drop(oldest.epoch))
 
     def _epochs(self, group: GroupName) -> Epochs:
-        return self._groups.setdefault(group, Epochs(self._objects, group, self._stores))
+        return self._groups.setdefault(group, Epochs(self.objects, group, self._stores))
 
     def _ensure_format(self) -> None:
         """Mark a new changelog, and use the occasion to see that a create-only write is refused where
@@ -424,7 +469,7 @@ class Changelog:
             return
         document = json.dumps({"format": LAYOUT_FORMAT, "identity": secrets.token_hex(16)}, indent=1)
         marker = [pa.py_buffer(seal(document.encode()))]
-        if self._objects.create(FORMAT_PATH, marker) and self._objects.create(FORMAT_PATH, marker):
+        if self.objects.create(FORMAT_PATH, marker) and self.objects.create(FORMAT_PATH, marker):
             raise Unsupported(
                 "This object store ignores the condition of create-only writes, which epochs rely on: use "
                 "another one."

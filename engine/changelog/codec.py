@@ -135,11 +135,7 @@ def decode_slice(part: Slice, content: pa.Buffer, schema: pa.Schema, where: str)
     Raises:
         Corrupt: The bytes are not those that were written, or do not fit the schema.
     """
-    if content.size != part.length or zlib.crc32(content) != part.crc32:
-        raise Corrupt(
-            f"The rows of store {part.store}, partition {part.partition}, in {where} are damaged: restore "
-            "the changelog from a backup."
-        )
+    _check_slice(part, content, where)
     if content.address % 8:  # Arrow's kernels need aligned values, and a network buffer begins anywhere.
         content = pa.py_buffer(content.to_pybytes())
     try:
@@ -160,6 +156,29 @@ def decode_slice(part: Slice, content: pa.Buffer, schema: pa.Schema, where: str)
             f"of {part.rows}."
         )
     return batch
+
+
+def check_slices(file: DataFile, data: pa.Buffer, where: str) -> None:
+    """Refuse rows that are not those that were written.
+
+    Args:
+        file: The file that they are in.
+        data: All its bytes.
+        where: What it is of, for the message.
+
+    Raises:
+        Corrupt: Some bytes differ.
+    """
+    for part in file.slices:
+        _check_slice(part, data.slice(part.offset, part.length), where)
+
+
+def _check_slice(part: Slice, content: pa.Buffer, where: str) -> None:
+    if content.size != part.length or zlib.crc32(content) != part.crc32:
+        raise Corrupt(
+            f"The rows of store {part.store}, partition {part.partition}, in {where} are damaged: restore "
+            "the changelog from a backup."
+        )
 
 
 def schema_with_tombstones(schema: pa.Schema) -> pa.Schema:

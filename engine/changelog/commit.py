@@ -126,6 +126,11 @@ class Commit:
         return sum(part.rows for file in self.files for part in file.slices)
 
     @property
+    def places(self) -> frozenset[tuple[StoreName, PartitionId]]:
+        """Partitions of stores that the epoch has rows for."""
+        return frozenset((part.store, part.partition) for file in self.files for part in file.slices)
+
+    @property
     def stores(self) -> frozenset[StoreName]:
         """Stores that the epoch has rows for or replaces."""
-        return frozenset(part.store for file in self.files for part in file.slices) | frozenset(self.replaced)
+        return frozenset(store for store, _ in self.places) | frozenset(self.replaced)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from engine.changelog.codec import DATA_HEADER_LENGTH, check_data_header
+from engine.changelog.codec import DATA_HEADER_LENGTH, check_data_header, check_slices
 from engine.changelog.commit import DataFile, Slice
 from engine.changelog.objects import Objects, Range
 from engine.errors import Corrupt
@@ -43,9 +43,7 @@ def read_slices(
     )
     buffers = objects.get_ranges(path, file.size, ranges)
     if buffers is None:
-        raise Corrupt(
-            f"A data file of {where} is missing or has lost bytes: restore the changelog from a backup."
-        )
+        raise _loss_error(where)
     check_data_header(buffers[0].slice(0, DATA_HEADER_LENGTH), file.generation, where)
     contents = []
     current = 0
@@ -54,6 +52,29 @@ def read_slices(
             current += 1
         contents.append(buffers[current].slice(part.offset - ranges[current][0], part.length))
     return contents
+
+
+def check_file(file: DataFile, data: pa.Buffer, where: str) -> None:
+    """Refuse a data file that is not the one that was written.
+
+    Args:
+        file: What a commit or a snapshot says of it.
+        data: All its bytes.
+        where: What it is of, for the message.
+
+    Raises:
+        Corrupt: It is another one, or damaged.
+    """
+    if data.size != file.size:
+        raise _loss_error(where)
+    check_data_header(data.slice(0, DATA_HEADER_LENGTH), file.generation, where)
+    check_slices(file, data, where)
+
+
+def _loss_error(where: str) -> Corrupt:
+    return Corrupt(
+        f"A data file of {where} is missing or has lost bytes: restore the changelog from a backup."
+    )
 
 
 def _joined_ranges(ranges: Sequence[Range]) -> list[Range]:

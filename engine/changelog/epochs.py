@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import secrets
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -34,6 +34,7 @@ from engine.errors import Corrupt, NotFound, Unavailable
 from engine.model.migration import convert_rows
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
 
+NO_STORES: Mapping[StoreName, StoreDefinition] = {}
 Wants = Callable[[StoreName, PartitionId], bool]
 
 
@@ -157,9 +158,24 @@ class Epochs:
         """
         return self._stores.generation(self.group, known)
 
-    def fit_tables(self, tables: Tables, generation: int) -> Tables:
-        """Rows in the shapes that their stores have at a generation: see `rows.fitted_tables`."""
-        return fitted_tables(self.group, tables, lambda store: self._stores.shapes(store, generation))
+    def fit_tables(
+        self, tables: Tables, generation: int, new_stores: Mapping[StoreName, StoreDefinition] = NO_STORES
+    ) -> Tables:
+        """Rows in the shapes that their stores have at a generation: see `rows.fitted_tables`.
+
+        Args:
+            tables: The rows.
+            generation: The generation.
+            new_stores: Stores that are to be created before the rows are committed.
+        """
+        return fitted_tables(
+            self.group,
+            tables,
+            lambda store: (
+                self._stores.shapes(store, generation)
+                or [new_stores[name] for name in [store] if name in new_stores]
+            ),
+        )
 
     def stage(self, epoch: Epoch, tables: Tables, task: str, generation: int) -> DataFile:
         """Write a data file of an epoch that is not committed yet, under a name of its own, of rows of a
@@ -181,27 +197,57 @@ class Epochs:
     ) -> dict[tuple[StoreName, PartitionId], pa.Table]:
         """The rows of a commit by store and partition: see `Changelog.read_rows`."""
         found: dict[tuple[StoreName, PartitionId], list[pa.RecordBatch]] = defaultdict(list)
-        where = describe(self.group, commit.epoch)
         for file in commit.files:
-            shapes: dict[StoreName, StoreDefinition] = {}
             wanted = [part for part in file.slices if wants is None or wants(part.store, part.partition)]
-            for part, content in zip(wanted, self._contents(file, wanted, where), strict=True):
-                if part.store not in definitions:
-                    raise NotFound(
-                        f"The changelog has rows of store {part.store} in {where}, but no definition of it "
-                        "was given: read the definitions again."
-                    )
-                if part.store not in shapes:
-                    shapes[part.store] = self._shape(part.store, file.generation)
-                shape, definition = shapes[part.store], definitions[part.store]
-                if shape.generation > definition.generation:
-                    raise NotFound(
-                        f"Store {part.store} was migrated before {where}, and its former definition was "
-                        "given: read the definitions again."
-                    )
-                rows = decode_slice(part, content, shape.row_schema, where)
-                found[part.store, part.partition].append(convert_rows(rows, shape, definition))
+            for part, rows in self._read_slices(commit, file, wanted, definitions):
+                found[part.store, part.partition].append(rows)
         return {place: _slices_table(batches) for place, batches in found.items()}
+
+    def batches(
+        self, commit: Commit, definition: StoreDefinition, partition: PartitionId
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of a commit in one partition: see `Changelog.read_batches`."""
+        wanted = [
+            (
+                file,
+                [
+                    part
+                    for part in file.slices
+                    if (part.store, part.partition) == (definition.name, partition)
+                ],
+            )
+            for file in commit.files
+        ]
+        has_tombstones = any(part.tombstones for _, parts in wanted for part in parts)
+        for file, parts in wanted:
+            for part, rows in self._read_slices(commit, file, parts, {definition.name: definition}):
+                yield _add_empty_tombstone_column(rows) if has_tombstones and not part.tombstones else rows
+
+    def _read_slices(
+        self,
+        commit: Commit,
+        file: DataFile,
+        wanted: Sequence[Slice],
+        definitions: Mapping[StoreName, StoreDefinition],
+    ) -> Iterator[tuple[Slice, pa.RecordBatch]]:
+        """Some slices of a file of a commit, in the shapes that definitions give their stores."""
+        where = describe(self.group, commit.epoch)
+        shapes: dict[StoreName, StoreDefinition] = {}
+        for part, content in zip(wanted, self._contents(file, wanted, where), strict=True):
+            if part.store not in definitions:
+                raise NotFound(
+                    f"The changelog has rows of store {part.store} in {where}, but no definition of it "
+                    "was given: read the definitions again."
+                )
+            if part.store not in shapes:
+                shapes[part.store] = self._shape(part.store, file.generation)
+            shape, definition = shapes[part.store], definitions[part.store]
+            if shape.generation > definition.generation:
+                raise NotFound(
+                    f"Store {part.store} was migrated before {where}, and its former definition was "
+                    "given: read the definitions again."
+                )
+            yield part, convert_rows(decode_slice(part, content, shape.row_schema, where), shape, definition)
 
     def _shape(self, store: StoreName, generation: int) -> StoreDefinition:
         """What a store is at a generation."""
@@ -214,6 +260,10 @@ class Epochs:
         if file.content is not None:
             return [file.content.slice(part.offset, part.length) for part in wanted]
         return read_slices(self._objects, data_path(self.group, file.epoch, file.name), file, wanted, where)
+
+    def discard(self, files: Iterable[DataFile]) -> None:
+        """Delete data files that were staged and will not be committed."""
+        self._objects.delete([data_path(self.group, file.epoch, file.name) for file in files])
 
     def collect(self) -> int:
         """Delete data files that no commit names: see `Changelog.collect`."""

@@ -9,9 +9,10 @@
     groups/<group>/snapshots/<epoch>/<nonce>-<n>.arrow   rows of a snapshot
     groups/<group>/snapshots/<epoch>/<nonce>.part   what one host wrote of it
     groups/<group>/snapshots/<epoch>.snapshot       written last, create-only: the snapshot counts from here on
+    backup/<number>.json                            marks of a backup, numbered from 1: the newest says of which changelog it is, and to which epochs
     clock/<nonce>                                   written to see when the storage says that it was, and removed at once
 
-Epochs are written with 20 digits and numbers of migrations and switches with 10, so that names sort as
+Epochs are written with 20 digits and numbers of migrations, switches and marks with 10, so that names sort as
 numbers do.
 """
 
@@ -27,6 +28,8 @@ from engine.model.schema import Epoch, GroupName, StoreName
 LAYOUT_FORMAT = 1
 FORMAT_PATH = "FORMAT"
 STORES_PATH = "stores"
+GROUPS_PATH = "groups"
+MARKS_PATH = "backup"
 CLOCK_PATH = "clock"
 TEMPORARY_SUFFIX = ".tmp"
 """Ends the name of a local file that is being written; nothing else ends so."""
@@ -36,10 +39,12 @@ _COMMIT_SUFFIX = ".commit"
 _MIGRATIONS = "migrations"
 _NUMBER_DIGITS = 10
 _SWITCHES = "switches"
+_MARK = re.compile(rf"{MARKS_PATH}/(\d{{10}})\.json\Z", re.ASCII)
 _SWITCH = re.compile(r"/switches/(\d{10})\.json\Z", re.ASCII)
 _SNAPSHOTS = "snapshots"
 _SNAPSHOT_SUFFIX = ".snapshot"
 _PART_SUFFIX = ".part"
+_CHECKSUMS_SUFFIX = ".checksums"
 _EPOCH_DIGITS = 20
 _SAFE = frozenset(string.ascii_letters + string.digits + "_-.")
 _MAX_SEGMENT = 180
@@ -94,9 +99,20 @@ def switch_number(path: str) -> int:
     return int(found[1]) if found else 0
 
 
+def mark_path(number: int) -> str:
+    """Where a mark of a backup is."""
+    return f"{MARKS_PATH}/{number:0{_NUMBER_DIGITS}d}.json"
+
+
+def mark_number(path: str) -> int:
+    """The number of a mark by its path; 0 for anything else."""
+    found = _MARK.search(path)
+    return int(found[1]) if found else 0
+
+
 def group_path(group: GroupName) -> str:
     """The directory of a store group."""
-    return f"groups/{path_segment(group)}"
+    return f"{GROUPS_PATH}/{path_segment(group)}"
 
 
 def migration_path(group: GroupName, number: int) -> str:
@@ -112,6 +128,13 @@ def epoch_path(group: GroupName, epoch: Epoch) -> str:
 def commit_path(group: GroupName, epoch: Epoch) -> str:
     """Where the commit of an epoch is."""
     return epoch_path(group, epoch) + _COMMIT_SUFFIX
+
+
+def commit_epoch(group: GroupName, path: str) -> Epoch:
+    """The epoch of a commit by its path; 0 for anything else below a group's directory."""
+    digits = path.removeprefix(group_path(group) + "/").removesuffix(_COMMIT_SUFFIX)
+    is_commit = path.endswith(_COMMIT_SUFFIX) and digits.isascii() and digits.isdigit()
+    return Epoch(int(digits) if is_commit else 0)
 
 
 def data_path(group: GroupName, epoch: Epoch, name: str) -> str:
@@ -163,6 +186,16 @@ def part_name(path: str) -> str | None:
     """The name of a part by its path; None for anything else."""
     name = path.rpartition("/")[2]
     return name.removesuffix(_PART_SUFFIX) if name.endswith(_PART_SUFFIX) else None
+
+
+def checksums_path(group: GroupName, epoch: Epoch, name: str) -> str:
+    """Where the checksums of what one host has at the epoch of a snapshot are."""
+    return f"{parts_path(group, epoch)}/{name}{_CHECKSUMS_SUFFIX}"
+
+
+def is_checksums_path(path: str) -> bool:
+    """Whether a path is that of checksums of a host."""
+    return path.endswith(_CHECKSUMS_SUFFIX)
 
 
 def snapshot_data_path(group: GroupName, epoch: Epoch, name: str) -> str:

@@ -37,9 +37,9 @@ from types import MappingProxyType
 from engine.changelog.codec import Tables, inline_file
 from engine.changelog.commit import Commit, CommittedBatch, DataFile
 from engine.changelog.epochs import Epochs
-from engine.errors import Corrupt, Fenced, InvalidInput, Unavailable
+from engine.errors import Corrupt, Fenced, InvalidInput, LivestateError, Unavailable
 from engine.model.retention import Cutoffs, advance_cutoffs, check_clock, check_cutoffs
-from engine.model.schema import Epoch, StoreName
+from engine.model.schema import Epoch, GroupName, StoreName
 
 REMEMBERED_QUERIES = 64
 """Streaming queries whose last batch a commit carries; those that committed longest ago are forgotten."""
@@ -55,6 +55,10 @@ told, drifts by little in this time.
 """
 
 _SLICE_OVERHEAD = 512
+_RIVALRY_TERMS = 4
+"""So many terms in a short time are hardly one job that somebody starts again."""
+_RIVALRY_SECONDS = 600
+_RIVALRY_EPOCHS = 30
 _MAX_RACES = 100
 
 
@@ -143,6 +147,11 @@ class Writer:
     def epoch(self) -> Epoch:
         """The newest epoch that this writer committed; the fence, to begin with."""
         return self._head.epoch
+
+    @property
+    def group(self) -> GroupName:
+        """The store group."""
+        return self._head.group
 
     @property
     def next_epoch(self) -> Epoch:
@@ -338,12 +347,7 @@ class Writer:
             raise Unavailable(
                 f"Epoch {commit.epoch} of store group {commit.group} cannot be read back: try again later."
             )
-        if found.token > commit.token:
-            self._fenced = Fenced(
-                f"Store group {commit.group} is written by {found.writer} with token {found.token} now; "
-                f"{commit.writer} with token {commit.token} is too late and must stop."
-            )
-            raise self._fenced
+        self._check_token(found)
         if found.token < commit.token:
             raise Corrupt(
                 f"Epoch {commit.epoch} of store group {commit.group} has a token older than the epoch "
@@ -358,6 +362,50 @@ class Writer:
         raise Unavailable(
             f"An earlier append to store group {commit.group} had taken place after all, as epoch "
             f"{found.epoch}: do this one again."
+        )
+
+    def check_term(self) -> None:
+        """See that no newer writer has taken the group over yet; one request.
+
+        Raises:
+            Fenced: One has.
+            Unavailable: The changelog cannot be reached.
+        """
+        with self._lock:
+            following = self._epochs.read(self.next_epoch)
+            if following is not None:
+                self._check_token(following)
+
+    def _check_token(self, found: Commit) -> None:
+        head = self._head
+        if found.token > head.token:
+            self._fenced = Fenced(
+                f"Store group {head.group} is written by {found.writer} with token {found.token} now; "
+                f"{head.writer} with token {head.token} is too late and must stop."
+                f"{self._rivalry_text(found)}"
+            )
+            raise self._fenced
+
+    def _rivalry_text(self, newest: Commit) -> str:
+        """What there is to say where terms follow each other quickly; empty where they do not. Two jobs that
+        are started again whenever they fail would take a group from each other for ever.
+        """
+        terms = {self._head.token, newest.token}
+        oldest = newest
+        with suppress(LivestateError):
+            for epoch in range(newest.epoch - 1, max(newest.epoch - _RIVALRY_EPOCHS, 0), -1):
+                commit = self._epochs.read(Epoch(epoch))
+                if commit is None or newest.committed_at - commit.committed_at > _RIVALRY_SECONDS * 1e6:
+                    break
+                terms.add(commit.token)
+                oldest = commit
+        if len(terms) < _RIVALRY_TERMS:
+            return ""
+        seconds = (newest.committed_at - oldest.committed_at) / 1e6
+        return (
+            f" It was taken over {len(terms) - 1} times within {seconds:,.0f} s: if two jobs write it, each "
+            "ends the other whenever it is started again. Stop one of them, or give it a store group of its "
+            "own."
         )
 
 

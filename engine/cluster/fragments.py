@@ -26,6 +26,8 @@ class FragmentRequest:
         timeout_seconds: Time that it may take until its last batch is read; None for no limit.
         generations: How many migrations of a group are in effect at its epoch, and so what its stores are to
             the statement; 0 for groups that are not named.
+        digests: As `ReadableEpoch.digest` of the epochs, where they are known: a host that has another
+            history by now refuses.
     """
 
     sql: str
@@ -35,6 +37,7 @@ class FragmentRequest:
     inputs: Mapping[str, pa.Table] = field(default_factory=dict)
     timeout_seconds: float | None = None
     generations: Mapping[GroupName, int] = field(default_factory=dict)
+    digests: Mapping[GroupName, str] = field(default_factory=dict)
 
 
 class FragmentRows(Protocol):

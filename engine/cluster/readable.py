@@ -176,6 +176,13 @@ class GroupReading:
         )
         return next(each.generation for each in found if each.epoch == epoch)
 
+    def digest(self, epoch: Epoch) -> str:
+        """The digest of the commit of an epoch, which all hosts agree on that know it; empty if none does."""
+        found = (
+            each.digest for report in self.reports.values() for each in report.readable if each.epoch == epoch
+        )
+        return next((digest for digest in found if digest), "")
+
     def hosts_at(self, epoch: Epoch, store: StoreName) -> Hosts:
         """The hosts that can read what they hold of a store at an epoch."""
         since = self.since[store]

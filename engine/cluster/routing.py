@@ -29,6 +29,7 @@ class Route:
             every needed partition is at one host. A store that a host reads nothing of is there with none.
         everywhere: Global stores, of which every host reads all that is needed.
         generations: How many migrations of each store group are in effect at its epoch.
+        digests: As `ReadableEpoch.digest` of the epochs; groups of which it is not known are not named.
     """
 
     epochs: Mapping[GroupName, Epoch]
@@ -36,6 +37,7 @@ class Route:
     partitions: Mapping[HostName, Mapping[StoreName, tuple[PartitionId, ...]]]
     everywhere: frozenset[StoreName] = frozenset()
     generations: Mapping[GroupName, int] = field(default_factory=dict)
+    digests: Mapping[GroupName, str] = field(default_factory=dict)
 
     @cached_property
     def migrated(self) -> Mapping[GroupName, int]:
@@ -132,6 +134,11 @@ def route(
         {
             reading.group: reading.generation(epoch)
             for reading, epoch in zip(readings, epochs_of, strict=True)
+        },
+        {
+            reading.group: digest
+            for reading, epoch in zip(readings, epochs_of, strict=True)
+            if (digest := reading.digest(epoch))
         },
     )
 

@@ -231,8 +231,9 @@ class Coordinator:
         held = route.partitions.get(self._cluster.here, {})
         partitions = {name: tuple(held.get(name, ())) for name in query.statement.bound.stores}
         # Without partitions any epoch will do, and this host need not have that of the others.
-        epochs = route.epochs if any(partitions.values()) else None
-        return replace(query.request, pin=Pin(epochs, partitions))
+        is_reading = any(partitions.values())
+        pin = Pin(route.epochs if is_reading else None, partitions, route.digests if is_reading else None)
+        return replace(query.request, pin=pin)
 
     def _answer_here(self, routed: RoutedQuery) -> Answer:
         """This host has all of it."""

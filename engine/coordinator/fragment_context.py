@@ -58,9 +58,16 @@ class FragmentContext:
         names = [str(number) for number in range(1, len(values) + 1)]
         parameters = pa.record_batch([pa.repeat(value, 1) for value in values], names) if values else None
         # Without partitions any epoch will do, and this host need not have that of the others.
-        epochs = self.route.epochs if any(share.values()) else {}
+        is_reading = any(share.values())
         return FragmentRequest(
-            text.sql, epochs, share, parameters, inputs, self.deadline.remaining_seconds, self.route.migrated
+            text.sql,
+            self.route.epochs if is_reading else {},
+            share,
+            parameters,
+            inputs,
+            self.deadline.remaining_seconds,
+            self.route.migrated,
+            self.route.digests if is_reading else {},
         )
 
     def shares(self, text: QueryText, needs: Partitions) -> Shares:

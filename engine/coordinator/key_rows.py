@@ -94,7 +94,8 @@ class KeyRows:
         try:
             if host != self._cluster.here:
                 return self._row_from_peer(query, route, host, share)
-            result = self._local.row(query.lookup, query.key, Pin(route.epochs, share), query.started)
+            pin = Pin(route.epochs, share, route.digests)
+            result = self._local.row(query.lookup, query.key, pin, query.started)
         except (Unavailable, NotFound):
             return None
         result.metadata = replace(
@@ -119,7 +120,14 @@ class KeyRows:
             return None
         parameters = pa.record_batch([key], ["1"])
         request = FragmentRequest(
-            whole.text.sql, route.epochs, share, parameters, {}, query.timeout_seconds, route.migrated
+            whole.text.sql,
+            route.epochs,
+            share,
+            parameters,
+            {},
+            query.timeout_seconds,
+            route.migrated,
+            route.digests,
         )
         rows = self._cluster.peers.run(host, request, query.cancelled)
         table = pa.Table.from_batches(list(rows), lookup.schema)

@@ -124,7 +124,7 @@ class Router:
         self, routed: RoutedQuery, failed: Collection[HostName], failure: HostFailedError
     ) -> RoutedQuery:
         """A route without the hosts that failed, or with them if they have got on: an epoch may have been
-        given up meanwhile.
+        given up meanwhile, or be another one since the changelog was restored.
 
         Args:
             routed: The statement with the route on which it failed.
@@ -140,7 +140,8 @@ class Router:
         if isinstance(without, Route):
             return self._move(routed, without)
         found = self._routes.newest_route(needs, query.definitions, query.read_point)
-        if isinstance(found, Route) and found.epochs != routed.route.epochs:
+        tried = routed.route
+        if isinstance(found, Route) and (found.epochs, found.digests) != (tried.epochs, tried.digests):
             return self._move(routed, found)
         raise lost_host_error(failure, routed.route) from failure
 

@@ -79,7 +79,7 @@ class FragmentExecutor:
             )
         except BindingError as error:
             raise InvalidInput(f"The engine refuses a fragment: {error}") from error
-        pin = Pin(request.epochs, request.partitions)
+        pin = Pin(request.epochs, request.partitions, request.digests)
         lookup = bound.statement.key_lookup
         try:
             if lookup is not None and lookup.is_key(key := values[0].as_py()):

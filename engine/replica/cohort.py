@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from engine.changelog import Changelog, Commit, Snapshot
 from engine.model.schema import Epoch, GroupName
 from engine.replica.changes import Changes, add_changes, can_be_taken_with
-from engine.replica.commit_queue import CommitQueue, never_stop
+from engine.replica.commit_queue import CommitQueue, is_large, never_stop
 from engine.replica.partition_keys import Definitions, PartitionKey
 from engine.state.partition import PartitionStore
 from engine.state.partition_shape import Migrated
@@ -100,7 +100,7 @@ class Cohort:
         """Read what the commits bring that `look_ahead` found, up to a good one to stop at.
 
         Sorting, searching and merging cost less for many rows than for the same rows in parts, so a host that
-        falls behind catches up.
+        falls behind catches up. The rows of a large commit are left to be read when they are applied.
 
         Args:
             stores_of: Gives the definitions of all stores of the partitions and of those that a commit has
@@ -113,17 +113,22 @@ class Cohort:
         changes: Mapping[PartitionKey, Changes] = {}
         # What was too much together, or stands behind other epochs, is met alone.
         for commit in self._queue.next_commits(is_single=self._has_failed):
+            is_alone = is_large(commit, self.partitions.keys())
             try:
                 definitions = stores_of(commit)
-                if newest is not None and not can_be_taken_with(commit, newest, definitions):
+                if newest is not None and (is_alone or not can_be_taken_with(commit, newest, definitions)):
                     break
-                changes = add_changes(changes, self._changelog, commit, definitions, self.partitions)
+                changes = add_changes(
+                    changes, self._changelog, commit, definitions, self.partitions, is_large=is_alone
+                )
             except Exception:
                 if newest is None:
                     self._queue.clear()  # small epochs have their rows in the commit: it is to be read again
                     raise
                 break  # the commits before it are fine; the next call meets this one first
             newest = commit
+            if is_alone:
+                break
         assert newest is not None
         return CollectedCommits(newest, changes)
 
@@ -137,6 +142,7 @@ class Cohort:
             The commit that all partitions are at now.
 
         Raises:
+            UnreadableRowsError: Rows of a large commit are damaged. The epoch stays.
             LivestateError: It cannot be applied. The epoch stays, and the next `collect` takes the next
                 commit alone.
         """

@@ -16,6 +16,8 @@ ENOUGH_ROWS_TOGETHER = 500_000
 """Partitions that are behind take epochs together until they have this many rows."""
 ENOUGH_BYTES_TOGETHER = 128 << 20
 """Or this many stored bytes of them: rows can be large, and all of these are in memory."""
+LARGE_EPOCH_BYTES = ENOUGH_BYTES_TOGETHER
+"""An epoch with this many stored bytes is taken alone, and its rows are read while they are applied."""
 
 
 def stopping_point(first: Epoch, last: Epoch) -> Epoch:
@@ -66,6 +68,11 @@ def _load(commit: Commit, partitions: Collection[PartitionKey]) -> _Load:
         part for file in commit.files for part in file.slices if (part.store, part.partition) in partitions
     ]
     return _Load(sum(part.rows for part in parts), sum(part.length for part in parts))
+
+
+def is_large(commit: Commit, partitions: Collection[PartitionKey]) -> bool:
+    """Whether a commit has so many rows for some partitions that they are not to be in memory together."""
+    return _load(commit, partitions).nbytes >= LARGE_EPOCH_BYTES
 
 
 def never_stop(commit: Commit) -> bool:

@@ -8,6 +8,7 @@ from functools import partial
 from threading import Event, Lock
 
 from engine.model.schema import GroupName
+from engine.processes.right_of_way import lower_priority
 from engine.replica.group import GroupState
 from engine.replica.task_runner import Task, TaskRunner, Work
 from engine.state.partition import PartitionStore
@@ -31,7 +32,7 @@ class Compactor:
         self._tasks = tasks
         self._stopping = stopping
         self._wake = wake
-        self._pool = ThreadPoolExecutor(threads, "compact")
+        self._pool = ThreadPoolExecutor(threads, "compact", lower_priority)
         self._running: dict[int, Future[bool]] = {}
         self._lock = Lock()
 

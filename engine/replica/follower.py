@@ -196,6 +196,8 @@ class Follower:
         # for the one that takes longest.
         groups = sorted(self._groups.values(), key=lambda group: group.epochs_missing)
         moved = [self._advance(group) for group in groups]
+        for group in groups:
+            group.add_damage(self._snapshotter.take_differing(group.group))
         rebuilt = [self._attempt(Work.REBUILD, group, group.rebuild) for group in groups]
         expired = [self._attempt(Work.EXPIRE, group, group.expire) for group in groups]
         for group in groups:
@@ -269,6 +271,7 @@ class Follower:
             new.append(self._attempt(Work.OPEN, group, partial(group.add_stores, definitions)))
         for group in self._groups.values():
             self._attempt(Work.RELEASE, group, group.release)
+            group.note_problem(self._problem(group))
         self._switches = switches
         self._has_changelog = identity is not None
         self._renew_catalog()
@@ -309,7 +312,9 @@ class Follower:
 
     def _problem(self, group: GroupState) -> str:
         """What keeps a group from getting on, the worst first; empty if nothing does."""
-        return self._tasks.problem(group.group) or group.divergence or self._snapshotter.problem(group.group)
+        return (
+            self._tasks.problem(group.group) or group.rebuild_reason or self._snapshotter.problem(group.group)
+        )
 
     def definitions(self) -> Mapping[StoreName, StoreDefinition]:
         """All stores that can be asked now."""
@@ -335,9 +340,10 @@ class Follower:
         epochs: Mapping[GroupName, Epoch] | None = None,
         partitions: Mapping[StoreName, Collection[PartitionId]] | None = None,
         shapes: Mapping[StoreName, StoreDefinition] | None = None,
+        digests: Mapping[GroupName, str] | None = None,
     ) -> AbstractContextManager[Mapping[StoreName, StoreView]]:
         """As `StoreSource.snapshot`."""
-        return nullcontext(self._catalog.views(stores, epochs, partitions, shapes))
+        return nullcontext(self._catalog.views(stores, epochs, partitions, shapes, digests))
 
     def hold(self, epochs: Mapping[GroupName, Epoch], seconds: float) -> None:
         """As `StoreSource.hold`."""

@@ -13,6 +13,7 @@ from engine.cluster.reports import GroupReport, Progress, StoreReport
 from engine.errors import Corrupt, Unavailable
 from engine.model.schema import Epoch, GroupName, StoreDefinition, StoreName
 from engine.replica.catch_up import CatchUpState, Source, Stage, Track
+from engine.replica.changes import UnreadableRowsError
 from engine.replica.cohort import Cohort, late_partitions
 from engine.replica.column_reporter import ColumnReporter
 from engine.replica.commit_queue import never_stop
@@ -22,7 +23,7 @@ from engine.replica.group_setup import GroupSetup
 from engine.replica.group_views import GroupView, RetainedViews, group_view
 from engine.replica.history import DivergedError, diverged_error, diverged_partitions, needs_check
 from engine.replica.open_partitions import OpenPartitions
-from engine.replica.partition_keys import Definitions, PartitionKey
+from engine.replica.partition_keys import Definitions, PartitionKey, partition_names
 from engine.replica.recovery import commit_time, restore
 from engine.replica.snapshotter import Schedule
 from engine.state.partition import PartitionStore
@@ -79,8 +80,9 @@ class GroupState:
         self._committed_at: int | None = None
         """When the epoch was committed that the partitions have reached; None where that is not known."""
         self._is_unpublished = False
-        self._divergence = ""
+        self._rebuild_reason = ""
         self._has_diverged = False
+        self._damage: dict[PartitionKey, str] = {}
 
     def _new_cohort(self, epoch: Epoch, stops_at: Callable[[Commit], bool] = never_stop) -> Cohort:
         request_compaction = partial(self._setup.request_compaction, self.group)
@@ -121,12 +123,12 @@ class GroupState:
         return dict(self._definitions.found) if view is None else view.definitions
 
     @property
-    def divergence(self) -> str:
-        """Why partitions are built again that had applied other commits than the changelog has, in one
-        sentence; empty where there are none.
+    def rebuild_reason(self) -> str:
+        """Why partitions are built again that this host had before, in one sentence; empty where there are
+        none.
         """
         is_over = self._state.stage is Stage.READABLE and not self.is_rebuilding
-        return "" if is_over else self._divergence
+        return "" if is_over else self._rebuild_reason
 
     @property
     def partitions(self) -> Iterable[PartitionStore]:
@@ -205,13 +207,31 @@ class GroupState:
         return bool(new) or self.view is not before
 
     def _open_partitions(self, definitions: Iterable[StoreDefinition]) -> None:
-        self._partitions.open_all(
-            [
-                (definition, number)
-                for definition in definitions
-                for number in self._definitions.held_partitions(definition)
-            ]
+        try:
+            self._partitions.open_all(
+                [
+                    (definition, number)
+                    for definition in definitions
+                    for number in self._definitions.held_partitions(definition)
+                ]
+            )
+        finally:
+            if self._partitions.damage:
+                self._note_damage(self._partitions.damage)
+                self._partitions.damage.clear()
+
+    def _note_damage(self, damage: Mapping[PartitionKey, str]) -> None:
+        """Say that partitions are built again.
+
+        Args:
+            damage: What is damaged of each.
+        """
+        names, parts = partition_names(sorted(damage)), ", ".join(sorted(set(damage.values())))
+        self._rebuild_reason = (
+            f"What the disk of this host had of {names} is damaged ({parts}): it was put aside, and is built "
+            "again."
         )
+        _log.error("%s", self._rebuild_reason)
 
     def _take_in(
         self, opened: Mapping[PartitionKey, PartitionStore], new: Mapping[StoreName, StoreDefinition]
@@ -334,7 +354,7 @@ class GroupState:
 
     def _note_divergence(self, message: str) -> None:
         _log.error("%s", message)
-        self._divergence = message
+        self._rebuild_reason = message
         self._has_diverged = True
 
     def _replace_diverged(self) -> None:
@@ -394,9 +414,40 @@ class GroupState:
             self._setup.snapshot(self._view_of_partitions(newest.committed_at), newest)
         return True
 
+    def add_damage(self, damage: Mapping[PartitionKey, str]) -> None:
+        """Have partitions built again with the next call of `rebuild`.
+
+        Args:
+            damage: What is damaged of each.
+        """
+        self._damage.update(damage)
+
+    def _replace_damaged(self) -> bool:
+        """Put aside what is damaged, and begin to build it again; whether there was anything.
+
+        Raises:
+            LivestateError: A partition cannot be put aside; the next call tries again.
+        """
+        opened = self._partitions.partitions_of(self._definitions.found)
+        damage = {key: what for key, what in self._damage.items() if key in opened}
+        if not damage or self._state.stage is Stage.WAITING:
+            return False
+        self._note_damage(damage)
+        self._views.drop_partitions(damage)
+        self._report()
+        for key in damage:
+            for cohort in (self._main, self._late):
+                cohort.partitions.pop(key, None)
+            name, number = key
+            self._partitions.reopen_empty(self._definitions.found[name], number)
+            self._rebuild_later(self._partitions.partitions_of_keys([key]))
+            del self._damage[key]
+        self._report()
+        return True
+
     def rebuild(self) -> bool:
         """Bring the partitions that are far behind nearer to the others; those that have caught up can be
-        read from then on.
+        read from then on. What is damaged is put aside before.
 
         Returns:
             Whether something was done.
@@ -405,7 +456,7 @@ class GroupState:
             LivestateError: A commit cannot be read or applied; the next call tries again.
         """
         try:
-            return self._rebuild_late_partitions()
+            return self._replace_damaged() or self._rebuild_late_partitions()
         except DivergedError as error:
             self._stop_answering(error)
             return True
@@ -489,7 +540,11 @@ class GroupState:
         except Corrupt:
             self._state = self._state.block(track)
             raise
-        return cohort.apply(collected)
+        try:
+            return cohort.apply(collected)
+        except UnreadableRowsError:
+            self._state = self._state.block(track)
+            raise
 
     def _stores_of(self, commit: Commit) -> Definitions:
         self._open_stores(commit.stores)

@@ -1,4 +1,6 @@
-"""The partition stores of a group that are open on a host."""
+"""The partition stores of a group that are open on a host. What is damaged is put aside, and is there without
+any rows instead.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +12,15 @@ from engine.errors import LivestateError
 from engine.model.schema import GroupName, PartitionId, StoreDefinition, StoreName
 from engine.replica.group_setup import GroupSetup
 from engine.replica.partition_keys import PartitionKey
+from engine.state.damage import DamagedError
 from engine.state.partition import PartitionStore
 
 
 class OpenPartitions:
     """Opens the partitions of a group, each once. One thread at a time opens; any may list them.
+
+    Attributes:
+        damage: What was damaged of partitions that were put aside since somebody last emptied this.
 
     Args:
         group: The group.
@@ -32,6 +38,7 @@ class OpenPartitions:
         self._setup = setup
         self._definition_at = definition_at
         self._opened: dict[PartitionKey, PartitionStore] = {}
+        self.damage: dict[PartitionKey, str] = {}
 
     def stores(self) -> Sequence[PartitionStore]:
         """All open partition stores."""
@@ -40,6 +47,10 @@ class OpenPartitions:
     def partitions_of(self, stores: Collection[StoreName]) -> Mapping[PartitionKey, PartitionStore]:
         """The open partitions of some stores."""
         return {key: store for key, store in self._opened.items() if key[0] in stores}
+
+    def partitions_of_keys(self, keys: Collection[PartitionKey]) -> Mapping[PartitionKey, PartitionStore]:
+        """Some open partitions."""
+        return {key: self._opened[key] for key in keys}
 
     def open_all(self, partitions: Iterable[tuple[StoreDefinition, PartitionId]]) -> None:
         """Open partitions side by side. Also where one cannot be opened none is half open when this ends: the
@@ -77,7 +88,7 @@ class OpenPartitions:
         # A partition that is open already is left of a try in which another one could not be opened.
         if (definition.name, number) not in self._opened:
             try:
-                store = self._setup.open(definition, number, partial(self._definition_at, definition.name))
+                store = self._open_or_put_aside(definition, number)
             except LivestateError as error:
                 raise type(error)(
                     f"Partition {number} of store {definition.name} cannot be opened: {error.message}"
@@ -85,6 +96,16 @@ class OpenPartitions:
             self._opened[definition.name, number] = store
             if not store.is_in_shape:
                 self._setup.request_compaction(self._group, store)
+
+    def _open_or_put_aside(self, definition: StoreDefinition, number: PartitionId) -> PartitionStore:
+        """A partition as the disk has it, or without any rows where that is damaged."""
+        definition_at = partial(self._definition_at, definition.name)
+        try:
+            return self._setup.open(definition, number, definition_at)
+        except DamagedError as error:
+            self._setup.put_aside(definition, number)
+            self.damage[definition.name, number] = error.what
+        return self._setup.open(definition, number, definition_at)
 
     def close_others(self, partitions: Collection[PartitionKey]) -> None:
         """Close all partitions but some, which are closed elsewhere."""

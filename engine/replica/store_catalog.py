@@ -66,6 +66,7 @@ class StoreCatalog:
         epochs: Mapping[GroupName, Epoch] | None,
         partitions: Mapping[StoreName, Collection[PartitionId]] | None,
         shapes: Definitions | None,
+        digests: Mapping[GroupName, str] | None,
     ) -> Mapping[StoreName, StoreView]:
         """As `StoreSource.snapshot`. The views are immutable; holding them is what keeps their bytes."""
         views: dict[StoreName, StoreView] = {}
@@ -82,6 +83,7 @@ class StoreCatalog:
             view = groups.get(group.group)
             if view is None:
                 view = groups[group.group] = _view_at(group, epoch)
+                view.check_digest((digests or {}).get(group.group, ""))
             views[store] = view.store(store, wanted)
         return views
 

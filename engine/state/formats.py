@@ -1,7 +1,7 @@
-"""What a partition's RocksDB holds, format 3. All numbers are big-endian in keys and little-endian in values.
+"""What a partition's RocksDB holds, format 4. All numbers are big-endian in keys and little-endian in values.
 
     M                                       manifest: JSON {"format", "store", "partition", "columns", "epoch", "next_segment", "segments",
-                                            "cutoff", "graves", "generation", "digest"}
+                                            "cutoff", "graves", "generation", "digest", "live_rows"}
     s segment:8                             segment: Arrow IPC stream of one batch, a row a block (see `segment_record`)
     b segment:8 column:2 block:4            block: Arrow IPC message of a batch of one column; 0xFFFF is the sort keys, others have
                                             the numbers that they have through all shapes of the store
@@ -13,7 +13,8 @@ The metadata of a segment may have `sketches`: those of large segments do, but n
 them.
 
 Format 1 knew no migrations: its manifests are of generation 0, and its segments name the columns of their
-statistics as the store was created. Format 2 knew no digests: its manifests have an empty one.
+statistics as the store was created. Format 2 knew no digests: its manifests have an empty one. Format 3 did
+not count live rows.
 
 The manifest is the last thing written, together with the `s` and `d` entries that it needs; a segment that it
 does not name is garbage of a crash.
@@ -33,11 +34,12 @@ import pyarrow as pa
 from engine.errors import Corrupt
 from engine.model.distinct_sketch import Sketch, sketch_of_text, sketch_text
 from engine.model.schema import Epoch
+from engine.state.damage import damage_error
 from engine.state.statistics import ColumnStatistics
 
 SegmentId = NewType("SegmentId", int)
 
-STATE_FORMAT = 3
+STATE_FORMAT = 4
 _NAMED_FORMAT = 1
 _READABLE_FORMATS = range(_NAMED_FORMAT, STATE_FORMAT + 1)
 _STORED_NAMES = {"tombstone_segments": "graves"}
@@ -47,10 +49,6 @@ MANIFEST = b"M"
 _UNKNOWN = (
     f"A {{what}} has state format {{found!r}}; this version reads up to format {STATE_FORMAT}: "
     "upgrade livestate, or delete the data directory."
-)
-_DAMAGED = (
-    "A partition's {what} is damaged; delete the partition's directory and the host rebuilds it from "
-    "the changelog."
 )
 
 
@@ -102,6 +100,8 @@ class Manifest:
             the stored form.
         generation: How many migrations of the store group are in effect.
         digest: As `Commit.digest` of the epoch; empty where that is not known.
+        live_rows: How many rows are live in each of the segments, behind them in the tombstone segments; None
+            where an older version wrote it. A delete vector that has lost or gained an entry differs from it.
     """
 
     store: str
@@ -114,6 +114,7 @@ class Manifest:
     tombstone_segments: tuple[SegmentId, ...] = ()
     generation: int = 0
     digest: str = ""
+    live_rows: tuple[int, ...] | None = None
 
     def to_bytes(self) -> bytes:
         """The stored form."""
@@ -134,9 +135,15 @@ class Manifest:
                 raise Corrupt(_UNKNOWN.format(what="partition", found=found))
             tombstone_segments = tuple(document.pop("graves", ()))
             segments = tuple(document.pop("segments"))
-            return Manifest(**document, segments=segments, tombstone_segments=tombstone_segments)
+            counts = document.pop("live_rows", None)
+            return Manifest(
+                **document,
+                segments=segments,
+                tombstone_segments=tombstone_segments,
+                live_rows=None if counts is None else tuple(counts),
+            )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise Corrupt(_DAMAGED.format(what="manifest")) from error
+            raise damage_error("manifest") from error
 
 
 @dataclass(frozen=True)
@@ -226,7 +233,7 @@ class SegmentRecord:
                 {number: sketch_of_text(text) for number, text in numbers.get("sketches", ())},
             )
         except (pa.ArrowException, OSError, StopIteration, ValueError, KeyError, TypeError) as error:
-            raise Corrupt(_DAMAGED.format(what="segment record")) from error
+            raise damage_error("segment record") from error
 
 
 def _statistics(batch: pa.RecordBatch, mark: object) -> ColumnStatistics:
@@ -249,9 +256,9 @@ def decode_block(data: bytes, arrow_type: pa.DataType, rows: int) -> pa.Array:
     try:
         column = pa.ipc.read_record_batch(pa.py_buffer(data), pa.schema([("column", arrow_type)])).column(0)
     except (pa.ArrowException, OSError, EOFError) as error:
-        raise Corrupt(_DAMAGED.format(what="block")) from error
+        raise damage_error("block") from error
     if len(column) != rows:
-        raise Corrupt(_DAMAGED.format(what="block"))
+        raise damage_error("block")
     return column
 
 
@@ -261,7 +268,13 @@ def encode_rows(rows: npt.NDArray[np.intp]) -> bytes:
 
 
 def decode_rows(data: bytes) -> npt.NDArray[np.uint32]:
-    """Read row numbers."""
+    """Read row numbers.
+
+    Raises:
+        Corrupt: The bytes are none.
+    """
+    if len(data) % 4:
+        raise damage_error("delete vector")
     return np.frombuffer(data, "<u4")
 
 
@@ -271,5 +284,11 @@ def encode_live(live: npt.NDArray[np.uint8]) -> bytes:
 
 
 def decode_live(data: bytes, rows: int) -> npt.NDArray[np.uint8]:
-    """Read a delete vector: 1 where a row is live."""
+    """Read a delete vector: 1 where a row is live.
+
+    Raises:
+        Corrupt: The bytes are not one of so many rows.
+    """
+    if len(data) != (rows + 7) // 8:
+        raise damage_error("delete vector")
     return 1 - np.unpackbits(np.frombuffer(data, np.uint8), count=rows, bitorder="little")

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from engine.model.schema import TOMBSTONE_COLUMN
+from engine.processes.right_of_way import RIGHT_OF_WAY
 from engine.state.version import LiveSegment, Version
 
 
@@ -35,6 +36,7 @@ def _batches(segments: Sequence[LiveSegment], most_bytes: int) -> Iterator[pa.Re
     size = 0
     for entry in segments:
         for block in range(entry.segment.blocks):
+            RIGHT_OF_WAY.give_way()
             rows = _live_of(entry, block)
             if rows is None:
                 continue

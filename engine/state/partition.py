@@ -14,9 +14,11 @@ import pyarrow as pa
 
 from engine.errors import Corrupt
 from engine.model.schema import TOMBSTONE_COLUMN, Epoch, PartitionId, StoreDefinition, StoreName
+from engine.processes.right_of_way import RIGHT_OF_WAY
 from engine.state import keys as sort_keys
 from engine.state.cache import ColumnCache
 from engine.state.compaction import segments_to_merge
+from engine.state.damage import damage_error
 from engine.state.formats import MANIFEST, Manifest, SegmentId, segment_key
 from engine.state.memory_storage import MemoryStorage
 from engine.state.partition_shape import Migrated, Shape
@@ -51,7 +53,8 @@ class PartitionStore:
         definition_at: Gives what the store is at a generation of its group; None where it was never migrated.
 
     Raises:
-        Corrupt: What is on the disk is damaged, or belongs to another store.
+        DamagedError: What is on the disk is damaged.
+        Corrupt: It belongs to another store, or to a newer version.
         LimitExceeded: The disk is full.
         Unavailable: The disk does not answer.
     """
@@ -92,9 +95,7 @@ class PartitionStore:
         self._shape = shape = Shape.open(
             Migrated(definition_at(generation), generation), self._storage, cache
         )
-        self._manifest = manifest = known or Manifest(
-            store, partition, shape.columns, Epoch(0), SegmentId(1), ()
-        )
+        manifest = known or Manifest(store, partition, shape.columns, Epoch(0), SegmentId(1), ())
         if (manifest.store, manifest.partition, manifest.columns) != (store, partition, shape.columns):
             raise Corrupt(
                 f"The data directory holds partition {manifest.partition} of store {manifest.store} in "
@@ -112,6 +113,10 @@ class PartitionStore:
             tuple(self._segments.open(each, numbers) for each in manifest.segments),
             tuple(self._segments.open(each, numbers) for each in manifest.tombstone_segments),
         )
+        live_rows = _count_live_rows(self.version)
+        if manifest.live_rows not in (None, live_rows):
+            raise damage_error("delete vector")
+        self._manifest = replace(manifest, live_rows=live_rows)
         self._segments.drop_orphans({*manifest.segments, *manifest.tombstone_segments})
 
     @property
@@ -147,7 +152,7 @@ class PartitionStore:
     def apply(
         self,
         epoch: Epoch,
-        rows: pa.RecordBatch | pa.Table | None,
+        rows: pa.RecordBatch | Iterable[pa.RecordBatch] | None,
         *,
         replaces: bool = False,
         cutoff: int | None = None,
@@ -160,9 +165,9 @@ class PartitionStore:
             epoch: The epoch; one that is applied already changes nothing.
             rows: Upserts in the store's row schema, in commit order, and tombstones where the column
                 `__tombstone` is true. The store's kind says how they are folded; of a key-value store the
-                last row of a key wins. None where the epoch has no rows for this partition. A table is cut
-                into pieces between its batches where it is large (`StateOptions.apply_bytes`); what comes of
-                them becomes visible, and durable, as one.
+                last row of a key wins. None where the epoch has no rows for this partition. Many batches
+                are applied in pieces of several (`StateOptions.apply_bytes`), each asked for when its turn
+                comes; what comes of them becomes visible, and durable, as one.
             replaces: Whether all rows of before are removed first.
             cutoff: The time before which rows are gone, microseconds since 1970 UTC, for a store with
                 retention; older rows do not come in any more.
@@ -187,7 +192,8 @@ class PartitionStore:
             if cutoff != known_cutoff:
                 pending.expire_stored()
             if rows is not None:
-                pending.apply(rows, self._options.apply_bytes)
+                batches = [rows] if isinstance(rows, pa.RecordBatch) else rows
+                pending.apply(batches, self._options.apply_bytes)
             return self._install(shape, epoch, pending.changes, cutoff, digest)
 
     def advances_cutoff(self, cutoff: int) -> bool:
@@ -272,6 +278,7 @@ class PartitionStore:
             cutoff: The time before which rows are gone; None where there is none.
             digest: As `Commit.digest` of the epoch.
         """
+        RIGHT_OF_WAY.give_way()
         version = self.version.change(epoch, changes)
         manifest = replace(
             self._manifest,
@@ -283,6 +290,7 @@ class PartitionStore:
             tombstone_segments=tuple(entry.segment.id for entry in version.tombstone_segments),
             cutoff=cutoff,
             digest=digest if epoch >= self.applied else self.digest,
+            live_rows=_count_live_rows(version),
         )
         new = (*changes.added, *changes.added_tombstones)
         pairs: list[Pair] = [(segment_key(each.segment.id), each.segment.record.to_bytes()) for each in new]
@@ -370,3 +378,8 @@ class PartitionStore:
     def _close_storage(self) -> None:
         self._is_closed = True
         self._storage.close()
+
+
+def _count_live_rows(version: Version) -> tuple[int, ...]:
+    """The live rows of each segment, as a manifest has them."""
+    return tuple(entry.live_rows for entry in version.all_segments)

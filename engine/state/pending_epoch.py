@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -49,23 +49,26 @@ class PendingEpoch:
         """Make rows of before dead that are past their retention."""
         self._kept, self._died = self._expire(self._kept)
 
-    def apply(self, rows: pa.RecordBatch | pa.Table, most_bytes: int) -> None:
-        """Apply all rows of the epoch.
+    def apply(self, batches: Iterable[pa.RecordBatch], most_bytes: int) -> None:
+        """Apply all rows of the epoch, piece by piece.
 
         A time that a fold gives is known once all of the epoch is folded: what is past its retention by that
         goes with the last piece.
 
         Args:
-            rows: The rows, as for `PartitionStore.apply`.
-            most_bytes: As `split_rows`.
+            batches: The rows, as for `PartitionStore.apply`; a batch is asked for when it is needed.
+            most_bytes: Arrow bytes of a piece of several batches.
         """
-        pieces = split_rows(rows, most_bytes)
-        is_whole = len(pieces) == 1
-        for piece in pieces:
-            batch = pa.concat_batches(piece) if len(piece) > 1 else piece[0]
-            self._apply_piece(batch, is_whole=is_whole)
         time = self._shape.time_column
-        if not is_whole and self._cutoff is not None and time and time not in rows.schema.names:
+        is_first = True
+        expires_later = False
+        for piece, is_last in _pieces(batches, most_bytes):
+            rows = pa.concat_batches(piece) if len(piece) > 1 else piece[0]
+            is_whole = is_first and is_last
+            is_first = False
+            self._apply_piece(rows, is_whole=is_whole)
+            expires_later = self._cutoff is not None and not is_whole and time not in ("", *rows.schema.names)
+        if expires_later:
             added, died = self._expire(self._added)
             self._mark_dead([*self._kept, *added, *self._tombstones], died)
 
@@ -121,27 +124,22 @@ class PendingEpoch:
         )
 
 
-def split_rows(rows: pa.RecordBatch | pa.Table, most_bytes: int) -> Sequence[Sequence[pa.RecordBatch]]:
-    """Rows in pieces that are not larger than they may be, but for a single batch that is so by itself.
-
-    Args:
-        rows: The rows.
-        most_bytes: Arrow bytes of a piece of several batches.
-
-    Returns:
-        The batches of each piece, at least one.
+def _pieces(
+    batches: Iterable[pa.RecordBatch], most_bytes: int
+) -> Iterator[tuple[list[pa.RecordBatch], bool]]:
+    """Batches in pieces that are not larger than they may be, but for a single batch that is so by itself;
+    and whether the piece is the last.
     """
-    if isinstance(rows, pa.RecordBatch):
-        return [[rows]]
-    pieces: list[list[pa.RecordBatch]] = []
-    room = -1
-    for batch in rows.to_batches():
+    piece: list[pa.RecordBatch] = []
+    room = most_bytes
+    for batch in batches:
+        if piece and batch.nbytes > room:
+            yield piece, False
+            piece, room = [], most_bytes
+        piece.append(batch)
         room -= batch.nbytes
-        if room < 0:
-            pieces.append([])
-            room = most_bytes - batch.nbytes
-        pieces[-1].append(batch)
-    return pieces
+    if piece:
+        yield piece, True
 
 
 def _rows_to_keep(rows: pa.RecordBatch, order: Rows) -> Rows:

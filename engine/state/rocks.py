@@ -22,7 +22,8 @@ from rocksdict import (
     WriteOptions,
 )
 
-from engine.errors import Corrupt, LimitExceeded, LivestateError, Unavailable
+from engine.errors import LimitExceeded, LivestateError, Unavailable
+from engine.state.damage import damage_error
 from engine.state.state_options import KIB, StateOptions
 from engine.state.storage import Pair, Range
 
@@ -52,10 +53,7 @@ def _translate_status(status: str) -> LivestateError:
             "The disk of the data directory is full; free space on it, and the host goes on by itself."
         )
     if status.startswith("Corruption") or "checksum mismatch" in status.lower():
-        return Corrupt(
-            "A partition's RocksDB is damaged; delete its directory and the host rebuilds it from the "
-            "changelog."
-        )
+        return damage_error("RocksDB")
     if "lock" in status.lower() and "LOCK" in status:
         return Unavailable(
             "A partition's RocksDB is open in another process; stop the other host, or give this one a data "

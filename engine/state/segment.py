@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from engine.errors import Corrupt
 from engine.model.columns import Column
 from engine.model.distinct_sketch import Sketch
 from engine.state import keys as sort_keys
@@ -28,6 +27,7 @@ from engine.state.cache import (
     SegmentPlace,
     TablePlace,
 )
+from engine.state.damage import damage_error
 from engine.state.formats import KEY_COLUMN, SegmentId, SegmentRecord, block_key, decode_block
 from engine.state.keys import KeyCodec, Keys, Needle, Rows
 from engine.state.prefixes import PrefixIndex
@@ -405,11 +405,17 @@ class Segment:
 
     def whole_column(self, column: int) -> pa.Array:
         """One column of all blocks joined; what has to be read for it stays out of the cache."""
+        chunks = self.column_chunks(column)
+        return chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks)
+
+    def column_chunks(self, column: int) -> Sequence[pa.Array]:
+        """One column of all blocks, in as many arrays as it is in memory; what has to be read for it stays
+        out of the cache.
+        """
         whole = self._context.cache.find(self._whole_place(column))
         if whole is not None:
-            return _array_of(whole)
-        blocks = [self.read_through(column, block) for block in range(self.blocks)]
-        return blocks[0] if len(blocks) == 1 else pa.concat_arrays(blocks)
+            return [_array_of(whole)]
+        return [self.read_through(column, block) for block in range(self.blocks)]
 
     def batch(self, block: int) -> pa.RecordBatch:
         """All columns of one block in the stored schema; what has to be read for it stays out of
@@ -569,10 +575,7 @@ class Segment:
     def _read(self, number: int, arrow_type: pa.DataType, block: int) -> pa.Array:
         data = self._context.storage.get(block_key(self.id, number, block))
         if data is None:
-            raise Corrupt(
-                "A block of a partition is missing; delete the partition's directory and the host rebuilds "
-                "it from the changelog."
-            )
+            raise damage_error("block")
         start, stop = self.block_span(block)
         return decode_block(data, arrow_type, stop - start)
 

@@ -107,8 +107,8 @@ class Merge:
                 gathering = _Gathering([entry.segment for entry in self._inputs], self._starts, column)
                 yield from builder.add_blocks(column, map(gathering.rows, builder.parts(self._order)))
             else:
-                values = pa.concat_arrays([entry.segment.whole_column(column) for entry in self._inputs])
-                yield from builder.add(column, values, self._order)
+                chunks = [chunk for entry in self._inputs for chunk in entry.segment.column_chunks(column)]
+                yield from builder.add(column, pa.concat_arrays(chunks), self._order)
 
     def _bytes(self, column: int) -> int:
         return sum(entry.segment.column_bytes(column) for entry in self._inputs)

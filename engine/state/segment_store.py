@@ -11,9 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine.errors import Corrupt
 from engine.model.schema import TOMBSTONE_COLUMN, Epoch
+from engine.processes.right_of_way import RIGHT_OF_WAY
 from engine.state import keys as sort_keys
+from engine.state.damage import damage_error
 from engine.state.formats import (
     SegmentId,
     SegmentRecord,
@@ -97,10 +98,7 @@ class SegmentStore:
         """
         data = self._storage.get(segment_key(identity))
         if data is None:
-            raise Corrupt(
-                "A segment of a partition is missing; delete the partition's directory and the host rebuilds "
-                "it from the changelog."
-            )
+            raise damage_error("list of segments")
         segment = self._track(Segment(identity, SegmentRecord.from_bytes(data, created), self._context))
         folded = self._storage.get(dead_rows_key(identity))
         deltas = [decode_rows(value) for _, value in self._storage.pairs(dead_delta_range(identity)[0])]
@@ -109,6 +107,8 @@ class SegmentStore:
             return LiveSegment(segment, None, segment.rows)
         live = np.ones(segment.rows, np.uint8) if folded is None else decode_live(folded, segment.rows)
         for rows in deltas:
+            if len(rows) and rows.max() >= segment.rows:
+                raise damage_error("delete vector")
             live[rows] = 0
         return LiveSegment(segment, live, int(np.count_nonzero(live)))
 
@@ -209,7 +209,7 @@ class SegmentStore:
         return self._write(builder, merge.build(builder), is_logged=merge.nbytes < UNLOGGED_BYTES)
 
     def _write(self, builder: SegmentBuilder, pairs: Iterable[Pair], *, is_logged: bool) -> LiveSegment:
-        self._storage.write(pairs, logged=is_logged)
+        self._storage.write(map(_give_way_after, pairs), logged=is_logged)
         segment = self._track(builder.finish())
         if not is_logged:
             self._storage.flush()
@@ -274,3 +274,9 @@ class SegmentStore:
         if self._unreclaimed > max(RECLAIM_BYTES, RECLAIM_TIMES * nbytes):
             self._unreclaimed = 0
             self._storage.reclaim()
+
+
+def _give_way_after(pair: Pair) -> Pair:
+    """A pair, once calls have had the interpreter that waited while it was made."""
+    RIGHT_OF_WAY.give_way()
+    return pair

@@ -33,6 +33,6 @@ class StateOptions:
     fan_out: int = 8
     dead_share: float = 0.45
     merge_bytes: int = 1024 * MIB
-    apply_bytes: int = 256 * MIB
+    apply_bytes: int = 64 * MIB
     write_buffer_bytes: int = 32 * MIB
     total_write_buffer_bytes: int = 128 * MIB

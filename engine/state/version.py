@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from engine.model.schema import Epoch
+from engine.processes.right_of_way import RIGHT_OF_WAY
 from engine.state import keys as sort_keys
 from engine.state.formats import SegmentId
 from engine.state.keys import Keys, Needle, Rows
@@ -192,6 +193,7 @@ def locate(segments: Sequence[LiveSegment], keys: Keys) -> Sequence[Located]:
     """
     located: list[Located] = []
     for entry in sort_by_live_rows(segments):
+        RIGHT_OF_WAY.give_way()
         found = Located(entry, *entry.find_live(keys))
         located.append(found)
         keys = sort_keys.remove(keys, found.places)

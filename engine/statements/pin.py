@@ -34,10 +34,12 @@ class Pin:
     Attributes:
         epochs: The epoch of each store group; None for the newest.
         partitions: The partitions of each store, ascending; None for all.
+        digests: As `ReadableEpoch.digest` of the epochs, where they are known.
     """
 
     epochs: Mapping[GroupName, Epoch] | None = None
     partitions: Mapping[StoreName, tuple[PartitionId, ...]] | None = None
+    digests: Mapping[GroupName, str] | None = None
 
     def views(
         self, source: StoreSource, stores: Mapping[StoreName, StoreDefinition]
@@ -58,7 +60,7 @@ class Pin:
         """
         if self.epochs is None and self.partitions is None:
             return source.snapshot(stores)
-        return source.snapshot(stores, self.epochs, self.partitions, stores)
+        return source.snapshot(stores, self.epochs, self.partitions, stores, self.digests)
 
 
 ALL_NEWEST = Pin()

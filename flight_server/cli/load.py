@@ -1,17 +1,18 @@
-"""`livestate load`: rows of a file become epochs of a store."""
+"""`livestate load`: rows of a file become one epoch of a store."""
 
 from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine.changelog import Changelog, StoreAppender, open_appender
-from engine.errors import InvalidInput, LivestateError
+from engine.changelog import Changelog, DataFile, open_appender
+from engine.errors import Fenced, InvalidInput, LimitExceeded, LivestateError
 from engine.model.kinds import PLAIN, Kind, Merge, Session, time_of
 from engine.model.schema import Epoch, StoreDefinition, StoreName, define_store
 from engine.model.sql_types import parse_sql_type
@@ -20,8 +21,8 @@ from flight_server.cli.behaviour_text import BehaviourText
 from flight_server.cli.input_files import FileFormat, format_of, open_rows
 
 DEFAULT_BATCH_ROWS = 250_000
-MAX_EPOCH_BYTES = 64 << 20
-"""Wide rows end an epoch before it has its number of rows, so that memory stays bounded."""
+MAX_STAGED_BYTES = 64 << 20
+"""Wide rows are staged before they are as many as may be, so that memory stays bounded."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class LoadOptions:
             has.
         partitions: How many partitions; None takes 8, or what the store has.
         format: Format of the file; None goes by its name.
-        batch_rows: Rows of an epoch, at most.
+        batch_rows: Rows that are read and staged at once, at most.
         types: SQL types of CSV columns by name.
         behaviour: Kind, retention and placement of a new store; of one that is there, what is given has to be
             so.
@@ -63,15 +64,13 @@ class Progress:
     """How far a load has come.
 
     Attributes:
-        rows: Rows committed.
+        rows: Rows staged.
         total: Rows of the file, where that is known.
-        epochs: Epochs committed by this load.
-        epoch: The newest of them; None before the first.
+        epoch: The epoch that they are; None until they are committed, and where there are none.
     """
 
     rows: int = 0
     total: int | None = None
-    epochs: int = 0
     epoch: Epoch | None = None
 
 
@@ -81,25 +80,25 @@ def load_file(
     options: LoadOptions,
     report: Callable[[Progress], None] = lambda progress: None,
 ) -> Progress:
-    """Append the rows of a file to a store, epoch by epoch.
+    """Append the rows of a file to a store as one epoch, of whatever size.
 
-    In a key-value store a row replaces the one with the same key, so a load that failed underway can simply
-    be run again. A store that merges takes a file of partial rows or session fragments, or one of events,
-    which are aggregated first.
+    Rows are staged piece by piece, and committed at the end: a load that fails leaves the store as it was. A
+    store that merges takes a file of partial rows or session fragments, or one of events, which are
+    aggregated first.
 
     Args:
         changelog: Where the store is, or will be.
         file: The file.
         options: What to load into.
-        report: Called after each epoch.
+        report: Called after each piece, and at the end.
 
     Returns:
         What was loaded.
 
     Raises:
         NotFound: The file cannot be opened.
-        InvalidInput: The file, or one of its rows, does not fit; the message says which, and how much was
-            loaded before it. Or a job has written the store group, and it is not to be taken over.
+        InvalidInput: The file, or one of its rows, does not fit; the message says which. Or a job has written
+            the store group, and it is not to be taken over.
         Fenced: Another writer took the store over meanwhile.
         Unavailable: The changelog cannot be reached.
         LimitExceeded: The disk is full.
@@ -109,29 +108,39 @@ def load_file(
     definition = _definition(there, rows.schema, options)
     progress = Progress(total=rows.rows)
     appender = open_appender(
-        changelog, [definition], writer_id=f"livestate load of {file.name}", take_over=options.take_over
+        changelog,
+        [definition],
+        writer_id=f"livestate load of {file.name}",
+        take_over=options.take_over,
+        creates_stores_later=True,
     )
+    files: list[DataFile] = []
     try:
-        for table in epochs(rows.batches, options.batch_rows):
-            progress = _append(appender, definition, table, progress, options)
+        for table in pieces(rows.batches, options.batch_rows):
+            _check_keys(definition, table, progress.rows, options.time)
+            part = _rows(definition.name, definition.key, definition.behaviour.kind, table, options.time)
+            files.append(appender.stage({definition.name: part}))
+            progress = replace(progress, rows=progress.rows + table.num_rows)
             report(progress)
-    except LivestateError as error:
-        if progress.rows:
-            again = (
-                "counts them twice"
-                if isinstance(definition.behaviour.kind, Merge | Session)
-                else "replaces them"
-            )
-            raise type(error)(
-                f"{error.message} The {progress.rows:,} rows before it are loaded; loading the file again "
-                f"{again}."
-            ) from error
+    except BaseException as error:
+        with suppress(LivestateError):
+            appender.discard(files)
+        if isinstance(error, LivestateError) and files:
+            raise type(error)(f"{error.message} Nothing of the file was loaded.") from error
         raise
+    if files or there is None:
+        try:
+            progress = replace(progress, epoch=appender.commit(files, watermark=options.watermark).epoch)
+        except (Fenced, InvalidInput, LimitExceeded):
+            with suppress(LivestateError):
+                appender.discard(files)
+            raise
+        report(progress)
     return progress
 
 
-def epochs(batches: Iterable[pa.RecordBatch], most_rows: int) -> Iterator[pa.Table]:
-    """Cut a stream of batches into tables of a size that suits an epoch.
+def pieces(batches: Iterable[pa.RecordBatch], most_rows: int) -> Iterator[pa.Table]:
+    """Cut a stream of batches into tables that fit memory.
 
     Args:
         batches: Any number of batches of any size.
@@ -150,7 +159,7 @@ def epochs(batches: Iterable[pa.RecordBatch], most_rows: int) -> Iterator[pa.Tab
             rest = rest.slice(piece.num_rows)
             held.append(piece)
             rows, size = rows + piece.num_rows, size + piece.nbytes
-            if rows == most_rows or size >= MAX_EPOCH_BYTES:
+            if rows == most_rows or size >= MAX_STAGED_BYTES:
                 yield pa.Table.from_batches(held)
                 held, rows, size = [], 0, 0
     if held:
@@ -240,19 +249,6 @@ def _same_store(there: StoreDefinition, options: LoadOptions) -> StoreDefinition
             "Leave --key, --partition-by and --partitions out, or load into another store."
         )
     return there
-
-
-def _append(
-    appender: StoreAppender,
-    definition: StoreDefinition,
-    table: pa.Table,
-    progress: Progress,
-    options: LoadOptions,
-) -> Progress:
-    _check_keys(definition, table, progress.rows, options.time)
-    rows = _rows(definition.name, definition.key, definition.behaviour.kind, table, options.time)
-    commit = appender.append({definition.name: rows}, watermark=options.watermark)
-    return Progress(progress.rows + table.num_rows, progress.total, progress.epochs + 1, commit.epoch)
 
 
 def _rows(store: str, key: Sequence[str], kind: Kind, table: pa.Table, time: str) -> pa.Table:

@@ -26,25 +26,24 @@ def show_progress(store: str) -> Iterator[Callable[[Progress], None]]:
     console = terminal(stderr=True)
     last = Progress()
     started = time.perf_counter()
-    epoch = TextColumn("rows, epoch {task.fields[epoch]}")
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
-        epoch,
+        TextColumn("rows"),
         TimeElapsedColumn(),
     )
     with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task(f"Loading {store}", total=None, epoch="-")
+        task = bar.add_task(f"Loading {store}", total=None)
 
         def report(progress: Progress) -> None:
             nonlocal last
             last = progress
-            bar.update(task, completed=progress.rows, total=progress.total, epoch=progress.epoch)
+            bar.update(task, completed=progress.rows, total=progress.total)
 
         yield report
     seconds = time.perf_counter() - started
-    where = f"epochs up to {last.epoch:,}" if last.epoch is not None else "no epoch"
+    where = f"epoch {last.epoch:,}" if last.epoch is not None else "no epoch"
     console.print(
         (
             f"{store}: {last.rows:,} rows in {human_seconds(seconds)} ({last.rows / max(seconds, 1e-9):,.0f} "

@@ -589,7 +589,7 @@ def hosts(connection: ConnectionOptions) -> None:
     default=250_000,
     show_default=True,
     type=click.IntRange(1),
-    help="Rows of an epoch, at most.",
+    help="Rows that are read and written at once, at most.",
 )
 @click.option(
     "--type",
@@ -649,8 +649,9 @@ def load(
 ) -> None:
     """Load FILE (Parquet, CSV or Arrow) into STORE, which is created on first use.
 
-    Rows become visible epoch by epoch. Where a job writes the store's group, stop it first, and start it
-    again afterwards: --take-over loads then, and a job that still runs is refused.
+    All rows become visible together, as one epoch, however many they are; a load that fails leaves nothing.
+    Where a job writes the store's group, stop it first, and start it again afterwards: --take-over loads
+    then, and a job that still runs is refused.
 
     A row replaces the one with the same key, unless the new store is of another kind: --order-by keeps the
     latest row, --merge aggregates, --gap makes sessions (with --merge for their columns), --valid-from keeps
@@ -821,6 +822,61 @@ def collect(
                 f"{group}: {opened.collect(group)} files deleted, {dropped.epochs} epochs and "
                 f"{dropped.snapshots} snapshots dropped"
             )
+
+
+_epochs_option = click.option(
+    "--epoch",
+    "epochs",
+    multiple=True,
+    metavar="GROUP=EPOCH",
+    help="An earlier epoch of a store group; by default the newest that there is. Repeatable.",
+)
+
+
+@main.command()
+@click.argument("backup", metavar="URI")
+@_changelog_option(required=True)
+@_epochs_option
+def backup(backup: str, changelog: str, epochs: Sequence[str]) -> None:
+    """Copy the changelog to URI, at one epoch of each store group, while jobs write it and hosts follow it.
+
+    URI is an empty place, or an earlier backup of the same changelog: then only what is new is copied. Every
+    row is checked on its way. A backup that was interrupted is taken up by the same command; until it is
+    done, an earlier one is what it was.
+
+    \b
+    Examples:
+      livestate backup s3://backups/livestate --changelog s3://bucket/livestate
+      livestate backup /mnt/backup/2026-11-20 --changelog /var/lib/livestate --epoch plays=120
+    """
+    from engine.changelog import Changelog  # noqa: PLC0415  it imports pyarrow and obstore
+    from flight_server.cli.backup import parse_epochs, run_backup  # noqa: PLC0415  it imports rich
+
+    with _failures():
+        run_backup(Changelog.open(changelog), Changelog.open(backup), parse_epochs(epochs))
+
+
+@main.command()
+@click.argument("backup", metavar="URI")
+@_changelog_option(required=True)
+@_epochs_option
+def restore(backup: str, changelog: str, epochs: Sequence[str]) -> None:
+    """Make a changelog of the backup at URI, in an empty place.
+
+    Nothing is to be seen of the changelog before all of it is there. It is the same one to hosts: what they
+    have built from epochs that the backup lacks they put aside, and build it again. Jobs go on behind the
+    last batch that the backup has, so start them from a checkpoint that is no newer.
+
+    \b
+    Examples:
+      livestate restore s3://backups/livestate --changelog s3://bucket/livestate
+      livestate restore /mnt/backup/2026-11-20 --changelog /var/lib/livestate
+    """
+    from engine.changelog import Changelog  # noqa: PLC0415  it imports pyarrow and obstore
+    from flight_server.cli.backup import parse_epochs, run_restore  # noqa: PLC0415  it imports rich
+
+    with _failures():
+        run_restore(Changelog.open(backup), Changelog.open(changelog), parse_epochs(epochs))
 
 
 @main.command()

@@ -11,6 +11,7 @@ from pyarrow import flight
 
 from engine.coordinator.key_streams import KeyAnswer, KeyStream
 from engine.errors import Cancelled, DeadlineExceeded, InvalidInput, LimitExceeded, Unavailable
+from engine.processes.right_of_way import RIGHT_OF_WAY
 from engine.service import QueryService
 from flight_server.server.limits import ServerLimits
 from flight_server.server.result_streams import WRITE_OPTIONS
@@ -209,7 +210,7 @@ class KeyStreams:
     ) -> KeyAnswer:
         call = self._calls.begin(b"", context)
         try:
-            with self._slots.occupy(timeout_seconds):
+            with self._slots.occupy(timeout_seconds), RIGHT_OF_WAY:
                 return stream.answer(keys, timeout_seconds, call.is_cancelled)
         finally:
             call.end()

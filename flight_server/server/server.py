@@ -15,6 +15,7 @@ from pyarrow import flight
 from engine.duckdb.deadline import Watcher
 from engine.errors import InvalidInput, LivestateError, Unsupported
 from engine.model.schema import GroupName
+from engine.processes.right_of_way import RIGHT_OF_WAY
 from engine.service import QueryService
 from flight_server.peers.deployment_member import ClusterHost
 from flight_server.server import catalog
@@ -161,7 +162,10 @@ class LivestateServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow 
     @guard_rpc
     def do_get(self, context: Any, ticket: flight.Ticket) -> flight.FlightDataStream:
         """Run a statement, a fragment or a catalog command."""
-        body = ticket.ticket
+        with RIGHT_OF_WAY:
+            return self._answer(context, ticket.ticket)
+
+    def _answer(self, context: Any, body: bytes) -> flight.FlightDataStream:
         if body.startswith(FRAGMENT_MARK):
             return self._fragments.run(parse_fragment(body), context)
         request = parse_ticket(body, lambda: self._statements.defaults(context))

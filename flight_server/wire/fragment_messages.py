@@ -30,7 +30,9 @@ from flight_server.wire.tickets import Parameters, checked_timeout
 
 FRAGMENT_MARK = b"\x00F"
 FORMAT = 4
-"""Format 1 had no generations; up to format 2 pieces were rows, and in format 3 metadata of messages."""
+"""Format 1 had no generations; up to format 2 pieces were rows, and in format 3 metadata of messages. Digests
+may be left out, as an older version does, and nothing is compared then.
+"""
 PIECE_BYTES = 4 << 20
 """About how large a piece of an input is."""
 UPLOAD_SCHEMA = pa.schema([("piece", pa.binary())])
@@ -85,6 +87,7 @@ class FragmentTicket:
             timeout=request.timeout_seconds,
             call_id=self.call_id,
             generations=request.generations,
+            digests=request.digests,
         )
         if request.parameters is not None:
             packed = Parameters.from_batch(request.parameters)
@@ -133,6 +136,7 @@ def parse_fragment(data: bytes) -> FragmentTicket:
             GroupName(group): _generation(group, generation)
             for group, generation in message.generations.items()
         },
+        digests={GroupName(group): digest for group, digest in message.digests.items()},
     )
     inputs = tuple(message.inputs)
     if not all(inputs) or len(set(inputs)) < len(inputs):

@@ -117,6 +117,7 @@ _TABLE: Mapping[str, tuple[str, ...]] = {
         "optional double timeout = 8",
         "bytes call_id = 9",
         "map int64 generations = 10",
+        "map string digests = 11",
     ),
 }
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pyarrow as pa
 from hypothesis import given, settings
@@ -25,6 +26,7 @@ from engine.changelog.rows import partition_rows
 from engine.model.kinds import Behaviour
 from engine.model.migration import AddColumn, Change, DropColumn, RenameColumn, WidenColumn
 from engine.model.schema import PartitionId, StoreDefinition, define_store
+from engine.replica.commit_queue import LARGE_EPOCH_BYTES
 from engine.replica.group_views import GroupView
 from engine.state.state_view import StateView
 from tests.property.test_migrated_partitions import migrated_row
@@ -349,9 +351,12 @@ def world() -> Iterator[World]:
 
 
 @settings(max_examples=60)
-@given(st.lists(ACTIONS, max_size=25))
-def test_whatever_happens_the_rows_and_shapes_are_those_of_the_model(actions: list[Action]) -> None:
-    with world() as there:
+@given(st.lists(ACTIONS, max_size=25), st.sampled_from([1, 300, LARGE_EPOCH_BYTES]))
+def test_whatever_happens_the_rows_and_shapes_are_those_of_the_model(
+    actions: list[Action], large_bytes: int
+) -> None:
+    """Also where epochs, or some of them, count as large and are read while they are applied."""
+    with world() as there, mock.patch("engine.replica.commit_queue.LARGE_EPOCH_BYTES", large_bytes):
         for action in actions:
             there.run(action)
         there.check()

@@ -32,6 +32,7 @@ from engine.changelog.snapshot import EPOCH_WEIGHT
 from engine.model.kinds import Behaviour, Function, Merge, MergedColumn
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition, define_store
 from engine.replica.catch_up import SECONDS_BETWEEN_DOUBTS
+from engine.replica.commit_queue import LARGE_EPOCH_BYTES
 from engine.replica.group import GroupState
 from engine.replica.group_setup import GroupSetup
 from engine.replica.group_views import GroupView, Retention
@@ -427,9 +428,10 @@ def world() -> Iterator[World]:
 
 
 @settings(max_examples=60)
-@given(st.lists(ACTIONS, max_size=25))
-def test_whatever_happens_the_rows_are_those_of_a_dict(actions: list[Action]) -> None:
-    with world() as there:
+@given(st.lists(ACTIONS, max_size=25), st.sampled_from([1, 300, LARGE_EPOCH_BYTES]))
+def test_whatever_happens_the_rows_are_those_of_a_dict(actions: list[Action], large_bytes: int) -> None:
+    """Also where epochs, or some of them, count as large and are read while they are applied."""
+    with world() as there, mock.patch("engine.replica.commit_queue.LARGE_EPOCH_BYTES", large_bytes):
         for action in actions:
             there.run(action)
         there.check()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,7 @@ REQUEST = FragmentRequest(
     parameters=pa.record_batch({"1": [5], "2": ["x"]}),
     timeout_seconds=2.5,
     generations={GroupName("music"): 3},
+    digests={GroupName("music"): "3f", GroupName("other"): "a0"},
 )
 REPORT = SentReport(
     HostReport(
@@ -64,6 +65,8 @@ REPORT = SentReport(
 
 def test_a_request_survives_the_trip() -> None:
     assert parse_fragment(FragmentTicket.from_request(REQUEST).to_bytes()) == FragmentTicket(REQUEST)
+    without_digests = replace(REQUEST, digests={})
+    assert parse_fragment(FragmentTicket(without_digests).to_bytes()) == FragmentTicket(without_digests)
     bare = FragmentRequest("SELECT 1", {}, {})
     assert parse_fragment(FragmentTicket(bare, ("__part_0",), b"12345678").to_bytes()) == FragmentTicket(
         bare, ("__part_0",), b"12345678"

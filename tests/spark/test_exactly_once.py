@@ -180,7 +180,7 @@ def test_of_a_task_that_ran_twice_one_attempt_counts(spark: SparkSession, uri: s
 
         def __reduce__(self) -> tuple[object, ...]:  # type: ignore[override]
             made = Changelog.open(self.uri)
-            return (FlakyChangelog, (made.uri, {}, made._objects))
+            return (FlakyChangelog, (made.uri, {}, made.objects))
 
     changelog = Changelog.open(uri)
     frame = spark.range(0, 1000, 1, 2).selectExpr("id", "id * 2 AS twice")
@@ -188,7 +188,7 @@ def test_of_a_task_that_ran_twice_one_attempt_counts(spark: SparkSession, uri: s
         define_store("numbers", pa.schema([("id", pa.int64()), ("twice", pa.int64())]), ["id"])
     )
     writer = changelog.writer(definition.group, "test")
-    flaky = FlakyChangelog(uri, {}, changelog._objects)
+    flaky = FlakyChangelog(uri, {}, changelog.objects)
     files = stage_from_executors(
         [BatchRows(frame, Destination(flaky, (Target(definition, None),), "batch 0"))], writer.next_epoch
     )
@@ -212,11 +212,11 @@ def test_a_task_s_error_of_a_finer_class_reaches_the_driver_as_its_kind(
 
         def __reduce__(self) -> tuple[object, ...]:  # type: ignore[override]
             made = Changelog.open(self.uri)
-            return (RefusingChangelog, (made.uri, {}, made._objects))
+            return (RefusingChangelog, (made.uri, {}, made.objects))
 
     changelog = Changelog.open(uri)
     definition = changelog.create_store(define_store("numbers", pa.schema([("id", pa.int64())]), ["id"]))
-    refusing = RefusingChangelog(uri, {}, changelog._objects)
+    refusing = RefusingChangelog(uri, {}, changelog.objects)
     destination = Destination(refusing, (Target(definition, None),), "batch 0")
     rows = BatchRows(spark.range(0, 10, 1, 1), destination)
     with pytest.raises(InvalidInput, match=r"The rows are torn\.") as caught:

@@ -91,6 +91,7 @@ class HeldSource:
         epochs: Mapping[GroupName, Epoch] | None = None,
         partitions: Mapping[StoreName, Collection[PartitionId]] | None = None,
         shapes: Mapping[StoreName, StoreDefinition] | None = None,
+        digests: Mapping[GroupName, str] | None = None,
     ) -> Iterator[Mapping[StoreName, MemoryView]]:
         views = {}
         for name in stores:

@@ -223,6 +223,7 @@ class MemorySource:
         epochs: Mapping[GroupName, Epoch] | None = None,
         partitions: Mapping[StoreName, Collection[PartitionId]] | None = None,
         shapes: Mapping[StoreName, StoreDefinition] | None = None,
+        digests: Mapping[GroupName, str] | None = None,
     ) -> Iterator[Mapping[StoreName, MemoryView]]:
         views: dict[StoreName, MemoryView] = {}
         for name in stores:

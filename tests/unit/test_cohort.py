@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -155,8 +156,10 @@ def test_an_epoch_that_fails_is_met_alone(
             appender.append({"debit": pa.table({"account": [account] * 4, "amount": range(4)}, store.schema)})
     apply = PartitionStore.apply
 
-    def fail(partition: PartitionStore, epoch: Epoch, rows: pa.Table | None, **more: Any) -> object:
-        if epoch == 8 or (rows is not None and rows.num_rows > 4):
+    def fail(
+        partition: PartitionStore, epoch: Epoch, rows: Iterable[pa.RecordBatch] | None, **more: Any
+    ) -> object:
+        if epoch == 8 or sum(batch.num_rows for batch in rows or ()) > 4:
             raise MemoryError
         return apply(partition, epoch, rows, **more)
 

@@ -203,14 +203,14 @@ def test_whatever_the_clock_of_a_writer_says_no_row_goes_before_its_time(
 def test_the_storage_tells_the_time_and_keeps_nothing(reopen: Reopen) -> None:
     changelog = reopen()
     writer = open_appender(changelog, [FOR_EVER])
-    kept = sorted(changelog._objects.list("clock"))
+    kept = sorted(changelog.objects.list("clock"))
     before, storage_now, after = (
         time.time_ns() // 1000,
-        changelog._objects.current_time(),
+        changelog.objects.current_time(),
         time.time_ns() // 1000,
     )
     assert before - SECOND <= storage_now <= after + SECOND
-    assert sorted(changelog._objects.list("clock")) == kept == []
+    assert sorted(changelog.objects.list("clock")) == kept == []
     append(writer, "for ever", 1)
 
 

@@ -193,10 +193,10 @@ def test_a_definition_is_readable_json(stored: Stored) -> None:
 def test_a_truncated_object_on_every_storage(s3_options: dict[str, str]) -> None:
     for changelog in (Changelog.open("memory://"), Changelog.open("s3://bucket/short", s3_options)):
         commit = open_appender(changelog, [PLAYS]).append({"plays": rows(*range(30_000))})
-        path = next(path for path in changelog._objects.list("groups") if path.endswith(".arrow"))
+        path = next(path for path in changelog.objects.list("groups") if path.endswith(".arrow"))
         for size in (0, 50, 1_000):
-            changelog._objects.delete([path])
-            changelog._objects.put(path, [b"x" * size])
+            changelog.objects.delete([path])
+            changelog.objects.put(path, [b"x" * size])
             with pytest.raises(Corrupt, match="missing or has lost bytes"):
                 changelog.read_rows(commit, {PLAYS.name: PLAYS}, lambda _, partition: partition == 3)
 

@@ -1,4 +1,4 @@
-"""Files become epochs of a store."""
+"""A file becomes one epoch of a store."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 from engine.changelog import Changelog, open_appender
 from engine.errors import Fenced, InvalidInput, NotFound
 from engine.model.migration import parse_changes
-from engine.model.schema import GroupName, StoreName, define_store
-from flight_server.cli.load import LoadOptions, Progress, epochs, load_file
+from engine.model.schema import Epoch, GroupName, StoreName, define_store
+from flight_server.cli.load import LoadOptions, Progress, load_file, pieces
 from tests.unit.cli.conftest import livestate
 
 ROWS = pa.table({"id": pa.array(range(1000), pa.int64()), "name": [f"n{i}" for i in range(1000)]})
@@ -46,7 +46,7 @@ def write_file(tmp_path: Path, name: str, table: pa.Table = ROWS) -> Path:
 
 
 @pytest.mark.parametrize("name", ["rows.parquet", "rows.csv", "rows.arrow", "rows.arrows"])
-def test_every_format_loads_the_same_rows_in_epochs_of_the_size_asked_for(
+def test_every_format_loads_the_same_rows_as_one_epoch(
     tmp_path: Path, changelog: Changelog, name: str
 ) -> None:
     seen: list[Progress] = []
@@ -56,8 +56,11 @@ def test_every_format_loads_the_same_rows_in_epochs_of_the_size_asked_for(
         LoadOptions("t", ["id"], partitions=3, batch_rows=400),
         seen.append,
     )
-    assert [progress.rows for progress in seen] == [400, 800, 1000]
-    assert (loaded.rows, loaded.epochs, loaded.epoch) == (1000, 3, changelog.newest_epoch(GroupName("t")))
+    assert [progress.rows for progress in seen] == [400, 800, 1000, 1000]
+    assert (loaded.rows, loaded.epoch) == (1000, 2) == (1000, changelog.newest_epoch(GroupName("t")))
+    commit = changelog.read_commit(GroupName("t"), Epoch(2))
+    assert commit is not None
+    assert len(commit.files) == 3
     assert contents(changelog, "t") == sorted(ROWS.to_pylist(), key=lambda row: str((row["id"],)))
 
 
@@ -105,13 +108,13 @@ def test_a_new_store_is_not_left_behind_in_the_group_of_a_job(tmp_path: Path, ch
     assert list(changelog.definitions()) == ["other"]
 
 
-def test_epochs_are_cut_by_rows_and_by_bytes() -> None:
+def test_pieces_are_cut_by_rows_and_by_bytes() -> None:
     small = [pa.record_batch({"n": list(range(start, start + 7))}) for start in range(0, 70, 7)]
-    cut = list(epochs(small, 25))
+    cut = list(pieces(small, 25))
     assert [table.num_rows for table in cut] == [25, 25, 20]
     assert pa.concat_tables(cut)["n"].to_pylist() == list(range(70))
     wide = [pa.record_batch({"text": ["x" * (40 << 20)]}) for _ in range(4)]
-    assert [table.num_rows for table in epochs(wide, 1000)] == [2, 2]
+    assert [table.num_rows for table in pieces(wide, 1000)] == [2, 2]
 
 
 def test_a_new_store_needs_a_key(tmp_path: Path, changelog: Changelog) -> None:
@@ -163,17 +166,71 @@ def test_bad_csv_says_where(tmp_path: Path, changelog: Changelog, text: str, mes
     assert contents(changelog, "t") == [{"id": 1, "v": 1.0}]
 
 
-def test_a_bad_row_far_behind_says_what_is_loaded_already(tmp_path: Path, changelog: Changelog) -> None:
+def test_a_bad_row_far_behind_leaves_nothing(tmp_path: Path, changelog: Changelog) -> None:
+    """Not even a store whose types would be in the way of the next try."""
     file = tmp_path / "a.csv"
     file.write_text("id\n" + "".join(f"{number}\n" for number in range(300_000)) + "x\n")
     with pytest.raises(
         InvalidInput,
-        match=(
-            r"row 300,001, column id: 'x' is not a BIGINT.*--type id=VARCHAR.*The 100,000 rows before it "
-            r"are loaded"
-        ),
+        match=r"row 300,001, column id: 'x' is not a BIGINT.*--type id=VARCHAR.*Nothing of the file was",
     ):
         load_file(changelog, file, LoadOptions("t", ["id"], batch_rows=100_000))
+    assert Changelog.open(changelog.uri).definitions() == {}
+    assert not list(changelog.objects.list("groups/t/00000000000000000002"))
+    load_file(changelog, file, LoadOptions("t", ["id"], types={"id": "VARCHAR"}))
+    assert len(contents(changelog, "t")) == 300_001
+
+
+class Died(Exception):
+    """The process ended here."""
+
+
+def test_a_load_that_dies_leaves_nothing_to_see(tmp_path: Path, changelog: Changelog) -> None:
+    """What it has staged goes with the next writer."""
+    load_file(changelog, write_file(tmp_path, "a.parquet"), LoadOptions("t", ["id"]))
+    before = contents(changelog, "t")
+    other = pa.table({"id": range(100), "name": ["other"] * 100})
+
+    def die(progress: Progress) -> None:
+        raise Died
+
+    appender = open_appender(changelog, [define_store("t", ROWS.schema, ["id"])])
+    staged = appender.stage({"t": other})
+    assert staged.epoch == changelog.newest_epoch(GroupName("t")) + 1
+    assert contents(changelog, "t") == before
+    file = write_file(tmp_path, "b.parquet", other)
+    with pytest.raises(Died):
+        load_file(changelog, file, LoadOptions("t", ["id"]), die)
+    assert contents(changelog, "t") == before
+    load_file(changelog, file, LoadOptions("t"))
+    assert [row["name"] for row in contents(changelog, "t")].count("other") == 100
+    assert changelog.collect(GroupName("t")) == 0
+
+
+def test_a_load_that_is_overtaken_stops_early_and_leaves_nothing(
+    tmp_path: Path, changelog: Changelog
+) -> None:
+    definition = define_store("t", ROWS.schema, ["id"])
+    rows: list[int] = []
+
+    def overtake(progress: Progress) -> None:
+        rows.append(progress.rows)
+        open_appender(changelog, [definition]).append({"t": ROWS.slice(0, 1)})
+
+    with pytest.raises(Fenced, match=r"written by python with token.*Nothing of the file was loaded"):
+        load_file(
+            changelog, write_file(tmp_path, "a.parquet"), LoadOptions("t", ["id"], batch_rows=100), overtake
+        )
+    assert rows == [100]
+    assert len(contents(changelog, "t")) == 1
+
+
+def test_an_empty_file_makes_a_store(tmp_path: Path, changelog: Changelog) -> None:
+    loaded = load_file(
+        changelog, write_file(tmp_path, "a.parquet", ROWS.slice(0, 0)), LoadOptions("t", ["id"])
+    )
+    assert (loaded.rows, loaded.epoch) == (0, 2)
+    assert contents(changelog, "t") == []
 
 
 @pytest.mark.parametrize("name", ["a.parquet", "a.arrow", "a.arrows"])

@@ -12,7 +12,7 @@ from engine.model.schema import Epoch
 from engine.state.formats import Manifest, SegmentId, SegmentRecord
 
 STORED = {
-    "format": 3,
+    "format": 4,
     "store": "debit",
     "partition": 3,
     "columns": {"account": "BIGINT"},
@@ -23,6 +23,7 @@ STORED = {
     "graves": [5],
     "generation": 1,
     "digest": "0123456789abcdef0123456789abcdef",
+    "live_rows": [10, 4, 1],
 }
 
 
@@ -38,6 +39,7 @@ def test_a_manifest_is_stored_by_its_first_names() -> None:
         tombstone_segments=(SegmentId(5),),
         generation=1,
         digest="0123456789abcdef0123456789abcdef",
+        live_rows=(10, 4, 1),
     )
     assert json.loads(manifest.to_bytes()) == STORED
 
@@ -46,7 +48,7 @@ def test_a_manifest_of_the_first_format_has_no_tombstones() -> None:
     first = {
         name: value
         for name, value in STORED.items()
-        if name not in ("cutoff", "graves", "generation", "digest")
+        if name not in ("cutoff", "graves", "generation", "digest", "live_rows")
     }
     manifest = Manifest.from_bytes(json.dumps({**first, "format": 1}).encode())
     assert manifest.tombstone_segments == ()
@@ -54,8 +56,15 @@ def test_a_manifest_of_the_first_format_has_no_tombstones() -> None:
     assert manifest.digest == ""
 
 
+def test_a_manifest_of_the_third_format_has_no_counts() -> None:
+    third = {name: value for name, value in STORED.items() if name != "live_rows"}
+    manifest = Manifest.from_bytes(json.dumps({**third, "format": 3}).encode())
+    assert manifest.live_rows is None
+    assert manifest.digest == STORED["digest"]
+
+
 def test_a_manifest_of_the_second_format_has_no_digest() -> None:
-    second = {name: value for name, value in STORED.items() if name != "digest"}
+    second = {name: value for name, value in STORED.items() if name not in ("digest", "live_rows")}
     manifest = Manifest.from_bytes(json.dumps({**second, "format": 2}).encode())
     assert manifest.digest == ""
     assert manifest.generation == 1

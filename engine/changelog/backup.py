@@ -1,0 +1,422 @@
+"""Backups: a changelog at one epoch of each store group, copied to another place and back.
+
+A backup is laid out as a changelog is (`engine.changelog.layout`): for each group the newest snapshot that is
+not after the epoch, the epochs from there on, and what the stores are. Numbered marks beside it say of which
+changelog it is, and to which epochs it is whole. A copy writes a mark that names no epochs before anything
+else, and one that names them when all objects are there; only then what this mark does not need is deleted.
+So a backup that is brought up to date can be restored at any moment, and a copy that died is taken up by the
+next one. A place to which a backup is restored has a mark until the changelog is whole.
+
+On the way every row is checked against the checksums of its commit or snapshot, and every commit against the
+digest of the one before it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Generator, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+
+import pyarrow as pa
+
+from engine.changelog.changelog import Changelog
+from engine.changelog.checksummed_json import seal, unseal
+from engine.changelog.codec import check_slices, decode_commit, describe
+from engine.changelog.commit import BEFORE_FIRST, Commit, DataFile
+from engine.changelog.data_files import check_file
+from engine.changelog.layout import (
+    FORMAT_PATH,
+    GROUPS_PATH,
+    MARKS_PATH,
+    STORES_PATH,
+    commit_epoch,
+    commit_path,
+    data_path,
+    group_path,
+    mark_number,
+    mark_path,
+    migration_path,
+    snapshot_data_path,
+    snapshot_path,
+)
+from engine.changelog.objects import Objects
+from engine.changelog.snapshot import Snapshot
+from engine.errors import Corrupt, InvalidInput, NotFound, Unavailable
+from engine.model.schema import Epoch, GroupName
+
+MARK_FORMAT = 1
+_REQUESTS = 8
+"""Requests at once: an object store takes some 20 ms for each, however small."""
+_EPOCHS_AT_ONCE = 64
+_MAX_RACES = 5
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far the copy of a store group has come.
+
+    Attributes:
+        group: The store group.
+        epoch: The epoch at which it will be.
+        nbytes: Bytes of rows that are there.
+        total: About how many there will be.
+    """
+
+    group: GroupName
+    epoch: Epoch
+    nbytes: int
+    total: int
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What a backup says of itself.
+
+    Attributes:
+        identity: Of which changelog it is: `Changelog.identity`.
+        epochs: To which epoch of each store group it is whole; None while the first copy is under way.
+        finished_at: When it was, microseconds since 1970 UTC; 0 while `epochs` is None.
+    """
+
+    identity: str
+    epochs: Mapping[GroupName, Epoch] | None = None
+    finished_at: int = 0
+
+
+def back_up(
+    changelog: Changelog, backup: Changelog, epochs: Mapping[GroupName, Epoch], now: int
+) -> Iterator[Progress]:
+    """Make a backup, or bring one up to date: what is there already is not copied again.
+
+    Args:
+        changelog: The changelog. Jobs may write it and hosts may follow it meanwhile.
+        backup: Where the backup goes: an empty place, or an earlier backup of this changelog.
+        epochs: At which epochs store groups are to be; those not named are at their newest.
+        now: The time, microseconds since 1970 UTC.
+
+    Yields:
+        How far it has come. The backup is whole when all has been yielded.
+
+    Raises:
+        NotFound: There is no such changelog or group, or an epoch that was asked for is not in it.
+        InvalidInput: Something else is where the backup is to go.
+        Corrupt: Something in the changelog is damaged; the message names it.
+        Unavailable: One of the two places cannot be reached.
+        LimitExceeded: The disk is full.
+    """
+    identity = changelog.identity(is_fresh=True)
+    if identity is None:
+        raise NotFound(f"There is no changelog at {changelog.uri}: check its URI.")
+    groups = changelog.groups()
+    _check_groups(epochs, groups)
+    marks = _Marks(backup.objects)
+    _prepare_place(backup, marks, identity)
+    with ThreadPoolExecutor(_REQUESTS, "livestate-backup") as pool:
+        copy = _Copy(changelog, backup.objects, pool)
+        reached = {}
+        for group in groups:
+            reached[group] = yield from copy.copy_group(group, epochs.get(group))
+        copy.copy_stores()
+        copy.copy_object(FORMAT_PATH)
+    marks.write(Mark(identity, reached, now))
+    copy.delete_others()
+
+
+def restore(backup: Changelog, changelog: Changelog, epochs: Mapping[GroupName, Epoch]) -> Iterator[Progress]:
+    """Make a changelog of a backup.
+
+    Args:
+        backup: The backup.
+        changelog: Where the changelog goes: an empty place, or one where a restore of this backup died.
+        epochs: At which epochs store groups are to be, where that is not the one of the backup.
+
+    Yields:
+        How far it has come. There is a changelog when all has been yielded, and none before.
+
+    Raises:
+        NotFound: There is no finished backup or no such group, or an epoch that was asked for is not in it.
+        InvalidInput: Something else is where the changelog is to go.
+        Corrupt: Something in the backup is damaged; the message names it.
+        Unavailable: One of the two places cannot be reached.
+        LimitExceeded: The disk is full.
+    """
+    mark = finished_mark(backup)
+    if mark is None or mark.epochs is None:
+        raise NotFound(f"There is no finished backup at {backup.uri}: check its URI, or make one.")
+    _check_groups(epochs, mark.epochs)
+    for group, epoch in epochs.items():
+        if epoch > mark.epochs[group]:
+            raise NotFound(
+                f"The backup has store group {group} up to epoch {mark.epochs[group]:,}: ask for that or an "
+                "earlier one."
+            )
+    if changelog.objects.exists(FORMAT_PATH):
+        raise InvalidInput(_taken_place(changelog))
+    marks = _Marks(changelog.objects)
+    _prepare_place(changelog, marks, mark.identity)
+    with ThreadPoolExecutor(_REQUESTS, "livestate-restore") as pool:
+        copy = _Copy(backup, changelog.objects, pool)
+        for group, epoch in {**mark.epochs, **epochs}.items():
+            yield from copy.copy_group(group, epoch)
+        copy.copy_stores()
+        # What a copy that died left goes before anybody can take it for epochs of this changelog.
+        copy.delete_others()
+        # Behind this object others may write, and no restore may take that for what it left.
+        marks.delete()
+        copy.copy_object(FORMAT_PATH)
+
+
+def finished_mark(backup: Changelog) -> Mark | None:
+    """What a backup says of itself; None if there is none, or none is finished.
+
+    Raises:
+        Corrupt: The mark is damaged, or of another format.
+        Unavailable: The backup cannot be reached.
+    """
+    newest = _Marks(backup.objects).newest_mark()
+    return None if newest is None or newest.epochs is None else newest
+
+
+def _prepare_place(place: Changelog, marks: _Marks, identity: str) -> None:
+    """Mark an empty place as one where a copy of a changelog is being made; refuse one that has anything but
+    such a copy.
+    """
+    mark = marks.newest_mark()
+    if mark is None:
+        if place.objects.exists(FORMAT_PATH) or any(
+            next(place.objects.list(path), None) is not None for path in (STORES_PATH, GROUPS_PATH)
+        ):
+            raise InvalidInput(_taken_place(place))
+        marks.write(Mark(identity))
+    elif mark.identity != identity:
+        raise InvalidInput(
+            f"{place.uri} has a copy of another changelog: choose a place of its own; nothing was written "
+            "there."
+        )
+
+
+def _taken_place(place: Changelog) -> str:
+    return f"{place.uri} has a changelog or a backup: choose an empty place; nothing was written there."
+
+
+def _check_groups(asked: Collection[GroupName], there: Collection[GroupName]) -> None:
+    unknown = sorted(set(asked) - set(there))
+    if unknown:
+        raise NotFound(
+            f"There is no store group {', '.join(unknown)}; there are {', '.join(sorted(there)) or 'none'}."
+        )
+
+
+class _Copy:
+    """One copy of a changelog.
+
+    Args:
+        source: The changelog.
+        target: Where it goes.
+        pool: Threads for requests.
+    """
+
+    def __init__(self, source: Changelog, target: Objects, pool: ThreadPoolExecutor) -> None:
+        self._source = source
+        self._target = target
+        self._pool = pool
+        self._paths: set[str] = set()
+
+    def copy_group(self, group: GroupName, epoch: Epoch | None) -> Generator[Progress, None, Epoch]:
+        """Copy a store group.
+
+        Args:
+            group: The store group.
+            epoch: The epoch at which it is to be; None is the newest.
+
+        Yields:
+            How far it has come.
+
+        Returns:
+            The epoch at which it is.
+        """
+        for _ in range(_MAX_RACES):
+            end = self._newest_epoch(group) if epoch is None else epoch
+            if end == BEFORE_FIRST:
+                return end
+            snapshot, newest = self._start_and_end(group, end)
+            try:
+                yield from self._copy_between(snapshot, newest)
+            except NotFound as error:
+                # Epochs are dropped in order: behind one that is there still, nothing is missing by rights.
+                if self._source.holds(group, _first_epoch(snapshot)):
+                    raise Corrupt(f"{error.message} Restore the changelog from a backup.") from error
+            else:
+                return end
+        raise Unavailable(
+            f"Epochs of store group {group} are dropped faster than they can be copied: keep them longer, "
+            "with --snapshot-tail of livestate serve, and try again."
+        )
+
+    def _newest_epoch(self, group: GroupName) -> Epoch:
+        """The newest epoch by a listing: one behind a commit that was lost counts, and the loss is found."""
+        paths = self._source.objects.list(group_path(group))
+        return max((commit_epoch(group, path) for path in paths), default=BEFORE_FIRST)
+
+    def _start_and_end(self, group: GroupName, end: Epoch) -> tuple[Snapshot | None, Commit]:
+        """The snapshot behind which epochs are copied, None for the beginning, and the commit of the last."""
+        snapshots = self._source.snapshots(group).readable_snapshots()
+        newest = self._source.read_commit(group, end)
+        snapshot = next((found for found in reversed(snapshots) if found.epoch <= end), None)
+        if newest is not None and (snapshot is not None or self._source.holds(group, Epoch(1))):
+            return snapshot, newest
+        oldest = snapshots[0].epoch if snapshots else 1
+        raise NotFound(
+            f"There is no {describe(group, end)}, or not any more: ask for one from {oldest:,} to "
+            f"{self._newest_epoch(group):,}."
+        )
+
+    def _copy_between(self, snapshot: Snapshot | None, newest: Commit) -> Iterator[Progress]:
+        group, first = newest.group, _first_epoch(snapshot)
+        total = newest.written + (0 if snapshot is None else snapshot.nbytes - snapshot.written)
+        progress = Progress(group, newest.epoch, 0, total)
+        yield progress
+        for number in range(1, newest.generation + 1):
+            self.copy_object(migration_path(group, number))
+        if snapshot is not None:
+            for nbytes in self._pool.map(partial(self._copy_snapshot_file, snapshot), snapshot.files):
+                progress = replace(progress, nbytes=progress.nbytes + nbytes)
+                yield progress
+            self.copy_object(snapshot_path(group, snapshot.epoch))
+        digest = None
+        for start in range(first, newest.epoch + 1, _EPOCHS_AT_ONCE):
+            epochs = range(start, min(start + _EPOCHS_AT_ONCE, newest.epoch + 1))
+            for commit in self._pool.map(partial(self._copy_epoch, group), epochs):
+                before = digest if commit.before is None else commit.before
+                expected = snapshot.digest if snapshot is not None and commit.epoch == first else ""
+                if (digest is not None and before != digest) or (expected and commit.digest != expected):
+                    raise Corrupt(
+                        f"The commit of {describe(group, commit.epoch)} does not follow what is before it: "
+                        "restore the changelog from a backup."
+                    )
+                digest = commit.digest
+                progress = replace(progress, nbytes=progress.nbytes + commit.nbytes)
+            yield progress
+
+    def _copy_snapshot_file(self, snapshot: Snapshot, file: DataFile) -> int:
+        path = snapshot_data_path(snapshot.group, snapshot.epoch, file.name)
+        self._copy_file(path, file, f"the snapshot at {describe(snapshot.group, snapshot.epoch)}")
+        return file.size
+
+    def _copy_epoch(self, group: GroupName, epoch: int) -> Commit:
+        path, where = commit_path(group, Epoch(epoch)), describe(group, Epoch(epoch))
+        data = self._source.objects.get(path)
+        if data is None:
+            raise NotFound(f"The commit of {where} is missing.")
+        commit = decode_commit(group, Epoch(epoch), data)
+        for file in commit.files:
+            if file.content is None:
+                self._copy_file(data_path(group, file.epoch, file.name), file, where)
+            else:
+                check_slices(file, file.content, where)
+        self._write(path, data)
+        return commit
+
+    def _copy_file(self, path: str, file: DataFile, where: str) -> None:
+        """Copy a data file unless it is there: names are drawn at random, and objects are written whole."""
+        self._paths.add(path)
+        if self._target.exists(path):
+            return
+        data = self._source.objects.get(path)
+        if data is None:
+            raise NotFound(f"A data file of {where} is missing.")
+        check_file(file, data, where)
+        self._target.create(path, [data])
+
+    def copy_stores(self) -> None:
+        """Copy what the stores are, and which store a name means."""
+        self._source.catalog()  # It refuses what is damaged.
+        list(self._pool.map(self.copy_object, self._source.objects.list(STORES_PATH)))
+
+    def copy_object(self, path: str) -> None:
+        """Copy an object as it is."""
+        data = self._source.objects.get(path)
+        if data is None:
+            raise NotFound(f"The object {path} of the changelog is missing.")
+        self._write(path, data)
+
+    def _write(self, path: str, data: pa.Buffer) -> None:
+        """Write an object, in place of one that an earlier copy may have left."""
+        self._paths.add(path)
+        if self._target.create(path, [data]):
+            return
+        found = self._target.get(path)
+        if found is None or not found.equals(data):
+            self._target.delete([path])
+            self._target.create(path, [data])
+
+    def delete_others(self) -> None:
+        """Delete what earlier copies have written and this one has no use for."""
+        there = (path for directory in (STORES_PATH, GROUPS_PATH) for path in self._target.list(directory))
+        self._target.delete([path for path in there if path not in self._paths])
+
+
+def _first_epoch(snapshot: Snapshot | None) -> Epoch:
+    """The first epoch that is read where a group begins with a snapshot, or with nothing."""
+    return Epoch(1) if snapshot is None else snapshot.epoch
+
+
+class _Marks:
+    """The marks of a copy: numbered from 1, the newest counts.
+
+    Args:
+        objects: The objects of the copy.
+    """
+
+    def __init__(self, objects: Objects) -> None:
+        self._objects = objects
+
+    def newest_mark(self) -> Mark | None:
+        """The newest mark; None if there is none.
+
+        Raises:
+            Corrupt: It is damaged, or of another format.
+        """
+        number = max(self._numbers(), default=0)
+        data = self._objects.get(mark_path(number)) if number else None
+        return None if data is None else _mark_of(data.to_pybytes())
+
+    def write(self, mark: Mark) -> None:
+        """Write a mark that counts from here on, and delete those before it."""
+        numbers = self._numbers()
+        document = {
+            "format": MARK_FORMAT,
+            "identity": mark.identity,
+            "epochs": mark.epochs,
+            "finished_at": mark.finished_at,
+        }
+        data = pa.py_buffer(seal(json.dumps(document, indent=1).encode()))
+        if not self._objects.create(mark_path(max(numbers, default=0) + 1), [data]):
+            raise Unavailable("Somebody else is writing the same copy: let one of you finish.")
+        self._objects.delete([mark_path(number) for number in numbers])
+
+    def delete(self) -> None:
+        """Delete all marks."""
+        self._objects.delete([mark_path(number) for number in self._numbers()])
+
+    def _numbers(self) -> list[int]:
+        return [number for number in map(mark_number, self._objects.list(MARKS_PATH)) if number]
+
+
+def _mark_of(data: bytes) -> Mark:
+    document = unseal(data, "The mark of the backup")
+    try:
+        fields = json.loads(document)
+        version, epochs = fields["format"], fields["epochs"]
+        if version == MARK_FORMAT:
+            named = (
+                None if epochs is None else {GroupName(group): Epoch(int(e)) for group, e in epochs.items()}
+            )
+            return Mark(str(fields["identity"]), named, int(fields["finished_at"]))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise Corrupt("The mark of the backup lacks a field: make the backup again.") from error
+    raise Corrupt(
+        f"The backup has format {version!r}; this version reads format {MARK_FORMAT}: upgrade livestate."
+    )

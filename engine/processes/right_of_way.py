@@ -1,0 +1,107 @@
+"""Who goes first in this process: calls that somebody waits for, before work that can wait.
+
+Threads share one interpreter and a few processors. A small statement gives the interpreter up at each of its
+hundred calls of Arrow and numpy, and stands in line for it, and for a processor, behind every thread that
+applies epochs, merges segments or writes a snapshot: three milliseconds become ten, and now and then sixty.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+import time
+from types import TracebackType
+
+SHORT_SECONDS = 0.02
+"""A call that takes longer is in no hurry any more, and most of the time it does not need the interpreter."""
+PIECE_SECONDS = 0.0005
+"""Processor time of a piece of work; after less it goes on."""
+PAUSE_SHARE = 2.0
+"""How much longer than a piece of work, in processor time, the pause behind it may be."""
+LONGEST_PAUSE_SECONDS = 0.01
+NICENESS = 10
+"""Of threads whose work nobody waits for: a tenth of the processor that others get who want it, too."""
+
+
+class RightOfWay:
+    """Lets work that can wait pause while short calls are answered. Safe for threads.
+
+    Threads pause one after the other. So, however many calls there are, they get some work done together; and
+    when there are none, all go on at once.
+
+    As a context, it is held by a call while one thread answers it.
+
+    Args:
+        short_seconds: For how long a call is a short one.
+        pause_share: How much longer than a piece of work the pause behind it may be.
+        longest_pause_seconds: How long a pause is at most.
+    """
+
+    def __init__(
+        self,
+        short_seconds: float = SHORT_SECONDS,
+        pause_share: float = PAUSE_SHARE,
+        longest_pause_seconds: float = LONGEST_PAUSE_SECONDS,
+    ) -> None:
+        self._short_seconds = short_seconds
+        self._pause_share = pause_share
+        self._longest_pause_seconds = longest_pause_seconds
+        self._began: dict[int, float] = {}
+        """When each thread began the call that it answers, by the monotonic clock."""
+        self._pausing = threading.Lock()
+        self._is_clear = threading.Event()
+        self._is_clear.set()
+        self._piece = threading.local()
+        """When the piece of work began that a thread is at, by its processor time."""
+
+    def __enter__(self) -> None:
+        self._began[threading.get_ident()] = time.monotonic()
+
+    def __exit__(
+        self,
+        error_type: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._began.pop(threading.get_ident(), None)
+        if not self._began:
+            self._is_clear.set()
+
+    def has_short_calls(self) -> bool:
+        """Whether calls are answered that began a moment ago."""
+        if not self._began:
+            return False
+        since = time.monotonic() - self._short_seconds
+        return any(began >= since for began in list(self._began.values()))
+
+    def give_way(self) -> None:
+        """Pause while short calls are answered, if this thread has done a piece of work since it last did.
+        For threads whose work can wait, between its steps.
+        """
+        used = time.thread_time()
+        worked = used - getattr(self._piece, "began", 0.0)
+        is_awaited = self.has_short_calls()
+        if is_awaited and worked < PIECE_SECONDS:
+            return
+        self._piece.began = used
+        if not is_awaited:
+            return
+        with self._pausing:
+            # A call that ends between these lines costs no more than a pause.
+            self._is_clear.clear()
+            if self.has_short_calls():
+                self._is_clear.wait(min(self._pause_share * worked, self._longest_pause_seconds))
+
+
+RIGHT_OF_WAY = RightOfWay()
+"""Of this process, as the interpreter is: hosts that are in one process share both."""
+
+
+def lower_priority() -> None:
+    """Have the processors prefer other threads to this one, for good."""
+    if sys.platform == "linux":
+        # On Linux a niceness is that of a thread. A system that refuses it only loses the order.
+        with contextlib.suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)

@@ -1,0 +1,410 @@
+"""Backups on every kind of storage: whole or not there, brought up to date, and made a changelog of again."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from engine.changelog import Changelog, SnapshotRetention, open_appender
+from engine.changelog.backup import Progress, back_up, finished_mark, restore
+from engine.changelog.layout import FORMAT_PATH, MARKS_PATH, commit_path, mark_path
+from engine.changelog.local_objects import LocalObjects
+from engine.changelog.objects import open_objects
+from engine.changelog.rows import partition_rows
+from engine.errors import Corrupt, InvalidInput, LivestateError, NotFound
+from engine.model.migration import parse_changes
+from engine.model.schema import Epoch, GroupName, PartitionId, StoreName
+from tests.support.stopping_objects import Stopped, StoppingObjects
+from tests.unit.changelog.conftest import PLAYS, flat, read, rows
+
+Reopen = Callable[[], Changelog]
+GROUP = PLAYS.group
+EVERYWHERE = [(PLAYS.name, PartitionId(number)) for number in range(PLAYS.partitions)]
+NO_TAIL = SnapshotRetention(kept=1, tail_seconds=0)
+LATER = 4_000_000_000_000_000
+NOW = 1_700_000_000_000_000
+
+
+def empty_place() -> Changelog:
+    return Changelog("memory://", {}, open_objects("memory://", {}))
+
+
+def reopened(changelog: Changelog) -> Changelog:
+    """The same place, as another process sees it."""
+    return Changelog(changelog.uri, {}, changelog.objects)
+
+
+def append(changelog: Changelog, songs: Iterable[int]) -> None:
+    appender = open_appender(changelog, [PLAYS])
+    for song in songs:
+        appender.append({"plays": rows(song, title=f"song {song}")})
+
+
+def take_snapshot(changelog: Changelog, *songs: int) -> Epoch:
+    """A snapshot with these songs at the newest epoch."""
+    epoch = changelog.newest_epoch(GROUP)
+    commit = changelog.read_commit(GROUP, epoch)
+    assert commit is not None
+    live = partition_rows(PLAYS, rows(*songs))
+    snapshots = changelog.snapshots(GROUP)
+    found = [((PLAYS.name, partition), batch) for partition, batch in live.items()]
+    snapshots.write_part(epoch, {PLAYS.name: PLAYS}, EVERYWHERE, found, digest=commit.digest)
+    assert snapshots.commit(commit, EVERYWHERE)
+    return epoch
+
+
+def back_up_all(changelog: Changelog, backup: Changelog, **epochs: int) -> list[Progress]:
+    return list(back_up(reopened(changelog), reopened(backup), epochs_of(epochs), NOW))
+
+
+def restore_all(backup: Changelog, place: Changelog, **epochs: int) -> list[Progress]:
+    return list(restore(reopened(backup), reopened(place), epochs_of(epochs)))
+
+
+def epochs_of(epochs: Mapping[str, int]) -> dict[GroupName, Epoch]:
+    return {GroupName(group): Epoch(epoch) for group, epoch in epochs.items()}
+
+
+@dataclass(frozen=True)
+class Content:
+    """All that a host or a job could read of a changelog with one group.
+
+    Attributes:
+        stores: Identity, definitions, switches, and all shapes of stores.
+        newest: The newest epoch.
+        epochs: Digest and rows of each, from the newest snapshot on.
+        saved: Rows of the newest snapshot.
+    """
+
+    stores: object
+    newest: Epoch
+    epochs: Sequence[tuple[str, object]]
+    saved: object
+
+
+def reached(found: Content) -> object:
+    """The state that a changelog leads to, whether from a snapshot or from its epochs."""
+    return found.stores, found.newest, found.epochs[-1]
+
+
+def content(changelog: Changelog) -> Content:
+    changelog = reopened(changelog)
+    newest = changelog.newest_epoch(GROUP)
+    snapshot = changelog.snapshots(GROUP).newest_snapshot()
+    first = 1 if snapshot is None else snapshot.epoch
+    shapes = {store: changelog.shapes(store) for store in changelog.definitions()}
+    definitions = {store: found[-1] for store, found in shapes.items()}
+    epochs = []
+    for epoch in range(first, newest + 1):
+        commit = changelog.read_commit(GROUP, Epoch(epoch))
+        assert commit is not None
+        epochs.append((commit.digest, flat(changelog.read_rows(commit, definitions))))
+    saved = None
+    if snapshot is not None:
+        shape = changelog.definition_at(PLAYS.name, snapshot.generation)
+        assert shape is not None
+        batches = changelog.snapshots(GROUP).batches
+        saved = [batch.to_pylist() for _, part in EVERYWHERE for batch in batches(snapshot, shape, part)]
+    return Content((changelog.identity(), changelog.catalog(), shapes), newest, epochs, saved)
+
+
+def paths_of(changelog: Changelog) -> set[str]:
+    return {path for part in ("stores", "groups") for path in changelog.objects.list(part)}
+
+
+def test_a_backup_becomes_the_same_changelog(reopen: Reopen) -> None:
+    changelog = reopen()
+    append(changelog, range(5))
+    changelog.migrate_store(PLAYS.name, parse_changes(["rating DOUBLE"], [], ["title=name"], []))
+    append(changelog, [7])
+    changelog.switch(StoreName("charts"), PLAYS.name)
+    backup, place = empty_place(), empty_place()
+    shown = back_up_all(changelog, backup)
+    assert (shown[0].group, shown[0].epoch, shown[0].nbytes) == (GROUP, changelog.newest_epoch(GROUP), 0)
+    assert shown[-1].nbytes == shown[-1].total > 0
+    mark = finished_mark(backup)
+    assert mark is not None
+    assert (mark.epochs, mark.finished_at) == ({GROUP: changelog.newest_epoch(GROUP)}, NOW)
+    restore_all(backup, place)
+    assert content(place) == content(changelog)
+    assert list(place.objects.list(MARKS_PATH)) == []
+    append(place, [8])
+    assert place.newest_epoch(GROUP) == changelog.newest_epoch(GROUP) + 2
+
+
+def test_a_backup_on_each_storage(reopen: Reopen) -> None:
+    changelog, backup = empty_place(), reopen()
+    append(changelog, range(3))
+    back_up_all(changelog, backup)
+    append(changelog, range(3, 6))
+    take_snapshot(changelog, *range(6))
+    append(changelog, [6])
+    back_up_all(changelog, backup)
+    assert content(backup) == content(changelog)
+    place = empty_place()
+    restore_all(backup, place)
+    assert content(place) == content(changelog)
+
+
+def test_only_what_is_new_is_copied_and_what_is_old_goes(local: Changelog) -> None:
+    append(local, range(100))
+    backup = empty_place()
+    back_up_all(local, backup)
+    before = paths_of(backup)
+    append(local, [100])
+    counting = StoppingObjects(backup.objects, 10_000)
+    list(back_up(reopened(local), Changelog("memory://", {}, counting), {}, NOW))
+    assert paths_of(backup) - before == paths_of(local) - before
+    epoch = take_snapshot(local, *range(101))
+    local.drop(GROUP, NO_TAIL, LATER)
+    append(local, [101])
+    back_up_all(local, backup)
+    assert {path for path in paths_of(backup) if path.endswith(".commit")} == {
+        commit_path(GROUP, Epoch(number)) for number in range(epoch, epoch + 3)
+    }
+    assert content(backup) == content(local)
+
+
+def test_an_earlier_epoch(local: Changelog) -> None:
+    append(local, range(4))
+    middle = take_snapshot(local, *range(4))
+    append(local, range(4, 9))
+    end = local.newest_epoch(GROUP)
+    backup, place = empty_place(), empty_place()
+    back_up_all(local, backup, plays=end - 1)
+    assert reopened(backup).newest_epoch(GROUP) == end - 1
+    restore_all(backup, place, plays=end - 3)
+    assert reopened(place).newest_epoch(GROUP) == end - 3
+    assert read(place, end - 3) == read(local, end - 3)
+    with pytest.raises(NotFound, match=f"up to epoch {end - 1}: ask for that or an earlier one"):
+        restore_all(backup, empty_place(), plays=end)
+    with pytest.raises(
+        NotFound, match=rf"There is no epoch 99 of store group plays.* from {middle} to {end}"
+    ):
+        back_up_all(local, empty_place(), plays=99)
+    local.drop(GROUP, NO_TAIL, LATER)
+    with pytest.raises(NotFound, match=f"ask for one from {middle} to {end}"):
+        back_up_all(local, empty_place(), plays=1)
+
+
+def test_a_group_without_epochs(local: Changelog) -> None:
+    local.create_store(PLAYS)
+    backup, place = empty_place(), empty_place()
+    assert back_up_all(local, backup) == []
+    assert restore_all(backup, place) == []
+    assert content(place) == content(local)
+
+
+def test_a_copy_may_die_anywhere(local: Changelog) -> None:
+    """After each death the earlier backup or the new one can be restored, and the next try ends as if the
+    first had not died.
+    """
+    append(local, range(3))
+    first = empty_place()
+    back_up_all(local, first)
+    old = content(first)
+    take_snapshot(local, *range(3))
+    append(local, range(3, 6))
+    new, fresh = content(local), empty_place()
+    back_up_all(local, fresh)
+    deaths = 0
+    while True:
+        copied = empty_place()
+        for path in (*paths_of(first), FORMAT_PATH, *first.objects.list(MARKS_PATH)):
+            data = first.objects.get(path)
+            assert data is not None
+            copied.objects.put(path, [data])
+        with suppress(Stopped):
+            list(back_up(reopened(local), stopping(copied, deaths), {}, NOW))
+            break
+        place = empty_place()
+        restore_all(copied, place)
+        assert reached(content(place)) in (reached(old), reached(new))
+        back_up_all(local, copied)
+        assert content(copied) == new
+        assert paths_of(copied) == paths_of(fresh)
+        deaths += 1
+    assert deaths > 10
+
+
+def stopping(changelog: Changelog, changes: int) -> Changelog:
+    return Changelog("memory://", {}, StoppingObjects(changelog.objects, changes))
+
+
+def test_a_restore_may_die_anywhere(local: Changelog) -> None:
+    append(local, range(3))
+    take_snapshot(local, *range(3))
+    append(local, range(3, 6))
+    backup = empty_place()
+    back_up_all(local, backup)
+    deaths = 0
+    while True:
+        place = empty_place()
+        with suppress(Stopped):
+            list(restore(reopened(backup), stopping(place, deaths), {}))
+            break
+        assert reopened(place).identity() is None
+        if list(place.objects.list(MARKS_PATH)):
+            restore_all(backup, place)
+            assert content(place) == content(local)
+        deaths += 1
+    assert deaths > 10
+
+
+def test_leftovers_of_a_restore_do_not_count(local: Changelog) -> None:
+    """A restore that died had gone further than the one that follows."""
+    append(local, range(6))
+    backup, place = empty_place(), empty_place()
+    back_up_all(local, backup)
+    with suppress(Stopped):
+        list(restore(reopened(backup), stopping(place, 6), {}))
+    restore_all(backup, place, plays=2)
+    assert reopened(place).newest_epoch(GROUP) == 2
+
+
+def test_each_flipped_byte_is_named(tmp_path: Path) -> None:
+    """No backup of a damaged changelog is finished and differs; every fourth byte is tried, a bit of it drawn
+    at random.
+    """
+    changelog = Changelog.open(str(tmp_path / "root"))
+    append(changelog, [1])
+    take_snapshot(changelog, 1)
+    append(changelog, [2])
+    staged = changelog.writer(GROUP, "task", take_over=True)
+    file = changelog.stage(
+        GROUP, staged.next_epoch, {PLAYS.name: partition_rows(PLAYS, rows(3, 4))}, task="task"
+    )
+    staged.commit([file])
+    changelog.drop(GROUP, NO_TAIL, LATER)
+    whole_content, backup = content(changelog), empty_place()
+    back_up_all(changelog, backup)
+    draw = random.Random(7)
+    tried = 0
+    for path in sorted(paths_of(backup)):
+        file_path = tmp_path / "root" / path
+        whole = file_path.read_bytes()
+        for offset in range(draw.randrange(4), len(whole), 4):
+            flipped = bytearray(whole)
+            flipped[offset] ^= 1 << draw.randrange(8)
+            file_path.write_bytes(flipped)
+            place = empty_place()
+            with suppress(LivestateError):
+                back_up_all(changelog, place)
+            if finished_mark(place) is not None:
+                assert content(place) == whole_content, (path, offset)
+            tried += 1
+        file_path.write_bytes(whole)
+    assert tried > 500
+
+
+def test_a_missing_object_is_named(local: Changelog) -> None:
+    append(local, range(4))
+    local.objects.delete([commit_path(GROUP, Epoch(3))])
+    with pytest.raises(Corrupt, match=r"The commit of epoch 3 of store group plays is missing\. Restore"):
+        back_up_all(local, empty_place())
+
+
+def test_commits_of_two_histories_are_no_backup(tmp_path: Path) -> None:
+    one, other = (Changelog.open(str(tmp_path / name)) for name in ("one", "other"))
+    append(one, range(3))
+    append(other, range(3))
+    path = commit_path(GROUP, Epoch(3))
+    data = other.objects.get(path)
+    assert data is not None
+    one.objects.delete([path])
+    one.objects.put(path, [data])
+    with pytest.raises(Corrupt, match="commit of epoch 3 of store group plays does not follow"):
+        back_up_all(one, empty_place())
+
+
+class DroppingObjects(LocalObjects):
+    """Objects of a changelog whose older epochs are dropped when a copy comes to the first of them."""
+
+    def get(self, path: str) -> pa.Buffer | None:
+        if path == commit_path(GROUP, Epoch(1)):
+            Changelog("memory://", {}, LocalObjects(self.root)).drop(GROUP, NO_TAIL, LATER)
+        return super().get(path)
+
+
+def test_epochs_may_be_dropped_under_a_copy(local: Changelog) -> None:
+    append(local, range(4))
+    objects = local.objects
+    assert isinstance(objects, LocalObjects)
+    source = Changelog("memory://", {}, DroppingObjects(objects.root))
+    backup = empty_place()
+    copy = back_up(source, backup, {}, NOW)
+    next(copy)
+    take_snapshot(local, *range(4))
+    append(local, [4])
+    list(copy)
+    assert content(backup) == content(local)
+
+
+def test_places_that_are_taken(local: Changelog, tmp_path: Path) -> None:
+    append(local, [1])
+    other = Changelog.open(str(tmp_path / "other"))
+    append(other, [1])
+    backup = empty_place()
+    back_up_all(other, backup)
+    copies: Sequence[Callable[[], object]] = (
+        lambda: back_up_all(local, other),
+        lambda: back_up_all(local, local),
+        lambda: restore_all(backup, local),
+        lambda: restore_all(backup, backup),
+    )
+    for copy in copies:
+        before = paths_of(local), paths_of(other), paths_of(backup)
+        with pytest.raises(InvalidInput, match=r"has a changelog or a backup: choose an empty place"):
+            copy()
+        assert (paths_of(local), paths_of(other), paths_of(backup)) == before
+    with pytest.raises(InvalidInput, match="has a copy of another changelog: choose a place of its own"):
+        back_up_all(local, backup)
+
+
+def test_what_is_not_there(local: Changelog) -> None:
+    with pytest.raises(NotFound, match="There is no changelog at"):
+        back_up_all(local, empty_place())
+    append(local, [1])
+    with pytest.raises(NotFound, match="There is no finished backup at"):
+        restore_all(local, empty_place())
+    with pytest.raises(NotFound, match="There is no store group songs; there are plays"):
+        back_up_all(local, empty_place(), songs=1)
+    backup = empty_place()
+    with suppress(Stopped):
+        list(back_up(reopened(local), stopping(backup, 3), {}, NOW))
+    with pytest.raises(NotFound, match="There is no finished backup at"):
+        restore_all(backup, empty_place())
+
+
+@pytest.mark.parametrize(
+    ("mark", "message"),
+    [
+        (b"{}", "The mark of the backup is damaged"),
+        (b"", "The mark of the backup is damaged"),
+    ],
+)
+def test_a_damaged_mark(local: Changelog, mark: bytes, message: str) -> None:
+    append(local, [1])
+    backup = empty_place()
+    backup.objects.put(mark_path(1), [pa.py_buffer(mark)])
+    with pytest.raises(Corrupt, match=message):
+        restore_all(backup, empty_place())
+    with pytest.raises(Corrupt, match=message):
+        back_up_all(local, backup)
+
+
+def test_two_copies_to_one_place(local: Changelog) -> None:
+    append(local, [1])
+    backup = empty_place()
+    one = back_up(reopened(local), reopened(backup), {}, NOW)
+    next(one)
+    back_up_all(local, backup)
+    list(one)
+    assert content(backup) == content(local)
+    assert finished_mark(backup) is not None

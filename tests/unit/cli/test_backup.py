@@ -1,0 +1,78 @@
+"""`livestate backup` and `livestate restore`, as a user runs them, and a host on what was restored."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from engine.changelog import Changelog, append_table
+from engine.model.schema import define_store
+from flight_server.client.client import Client
+from flight_server.host.host import Host, HostOptions
+from tests.support.waiting import wait_until
+from tests.unit.cli.conftest import livestate
+
+ROWS = pa.table({"id": pa.array(range(500), pa.int64()), "name": [f"n{i}" for i in range(500)]})
+STORE = define_store("t", ROWS.schema, ["id"], partitions=2)
+
+
+@pytest.fixture
+def changelog(tmp_path: Path) -> Path:
+    """One that has a store with rows."""
+    append_table(Changelog.open(str(tmp_path / "changelog")), STORE, ROWS)
+    return tmp_path / "changelog"
+
+
+def test_a_changelog_is_lost_and_restored(changelog: Path, tmp_path: Path) -> None:
+    made = livestate("backup", tmp_path / "backup", "--changelog", changelog)
+    assert (made.exit_code, made.stdout) == (0, "")
+    group, total, where = made.stderr.splitlines()
+    assert group.startswith("t: epoch 2, ")
+    assert total.startswith("all: ")
+    assert where == f"{tmp_path / 'backup'} has the backup."
+    append_table(Changelog.open(str(changelog)), STORE, ROWS.slice(0, 1).set_column(1, "name", [["later"]]))
+    again = livestate("backup", tmp_path / "backup", "--changelog", changelog)
+    assert again.exit_code == 0
+    assert again.stderr.startswith("Bringing the backup of ")
+    shutil.rmtree(changelog)
+    restored = livestate("restore", tmp_path / "backup", "--changelog", changelog)
+    assert restored.exit_code == 0
+    assert restored.stderr.splitlines()[-1] == f"{changelog} has the changelog: start jobs and hosts on it."
+    host = Host(HostOptions(changelog=str(changelog), data=tmp_path / "data", port=0))
+    host.start()
+    try:
+        wait_until(host.is_ready)
+        with Client(host.uri) as client:
+            found = client.query("SELECT count(*) AS n, min(name) AS name FROM t").read_all()
+        assert found.to_pylist() == [{"n": 500, "name": "later"}]
+    finally:
+        host.stop()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--epoch", "t"], "'t' is not a store group and an epoch, like plays=120."),
+        (["--epoch", "t=0"], "'t=0' is not a store group and an epoch, like plays=120."),
+        (["--epoch", "t=1", "--epoch", "t=2"], "Store group t has two epochs: give one."),
+        (
+            ["--epoch", "t=99"],
+            "There is no epoch 99 of store group t, or not any more: ask for one from 1 to 2.",
+        ),
+        (["--epoch", "u=1"], "There is no store group u; there are t."),
+    ],
+)
+def test_epochs_that_are_not_there(
+    changelog: Path, tmp_path: Path, arguments: list[str], message: str
+) -> None:
+    refused = livestate("backup", tmp_path / "backup", "--changelog", changelog, *arguments)
+    assert (refused.exit_code, refused.stderr.strip()) == (1, f"Error: {message}")
+
+
+def test_a_place_that_is_taken(changelog: Path) -> None:
+    refused = livestate("backup", changelog, "--changelog", changelog)
+    assert refused.exit_code == 1
+    assert "has a changelog or a backup: choose an empty place; nothing was written there." in refused.stderr

@@ -1,0 +1,148 @@
+"""What the disk of a host has of a partition is damaged: the partition is named, put aside and built again,
+while the host serves the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from engine.changelog import Changelog, open_appender
+from engine.errors import LivestateError
+from engine.model.schema import Epoch, PartitionId
+from engine.replica.follower import Follower
+from engine.replica.group_setup import ASIDE
+from engine.scan import BuildingError
+from engine.state.formats import MANIFEST, SegmentId, dead_delta_key, encode_rows, segment_key
+from engine.state.rocks import Rocks
+from engine.state.state_options import StateOptions
+from tests.support.following import GROUP, PARTITIONS, contents, define, run_follower
+from tests.support.gated import Gate, gate_changelog
+from tests.support.waiting import wait_until
+
+ACCOUNTS = define("accounts")
+NUMBERS = 800
+WAIT_SECONDS = 60.0
+DAMAGED, WHOLE = PartitionId(0), tuple(PartitionId(number) for number in range(1, PARTITIONS))
+SUPERSEDED = 12
+AMOUNTS = {number: 2 if number < SUPERSEDED else 1 for number in range(NUMBERS)}
+
+
+def build(changelog: Changelog, directory: Path) -> Epoch:
+    """A data directory with rows, of which a second epoch supersedes so few that deltas have them."""
+    appender = open_appender(changelog, [ACCOUNTS])
+    with run_follower(changelog, directory) as follower:
+        for numbers, amount in ((range(NUMBERS), 1), (range(SUPERSEDED), 2)):
+            rows = pa.table({"account": numbers, "amount": [amount] * len(numbers)})
+            newest = appender.append({"accounts": rows}).epoch
+            assert follower.wait_for(GROUP, newest, WAIT_SECONDS)
+        assert amounts(follower) == AMOUNTS
+    return newest
+
+
+def amounts(follower: Follower, partitions: tuple[PartitionId, ...] | None = None) -> Mapping[int, int]:
+    with follower.snapshot(
+        [ACCOUNTS.name], None, None if partitions is None else {ACCOUNTS.name: partitions}
+    ) as views:
+        return contents(views[ACCOUNTS.name])
+
+
+def lose_delta(rocks: Rocks) -> None:
+    deltas = [key for key, _ in rocks.pairs(b"d")]
+    assert deltas
+    rocks.write_atomically([], [(key, key + b"\0") for key in deltas])
+
+
+def gain_delta(rocks: Rocks) -> None:
+    rocks.write_atomically(
+        [(dead_delta_key(SegmentId(1), Epoch(99)), encode_rows(pa.array([70]).to_numpy()))]
+    )
+
+
+def lose_segment(rocks: Rocks) -> None:
+    rocks.write_atomically([], [(segment_key(SegmentId(1)), segment_key(SegmentId(2)))])
+
+
+def break_manifest(rocks: Rocks) -> None:
+    rocks.write_atomically([(MANIFEST, b"{}")])
+
+
+def change(harm: Callable[[Rocks], None]) -> Callable[[Path], None]:
+    def change_and_close(path: Path) -> None:
+        with closing(Rocks(path, StateOptions())) as rocks:
+            harm(rocks)
+
+    return change_and_close
+
+
+def flip_bytes(path: Path) -> None:
+    for file in path.iterdir():
+        if file.suffix in {".log", ".sst", ".blob"}:
+            file.write_bytes(bytes(byte ^ 0x55 for byte in file.read_bytes()))
+
+
+def lose_current(path: Path) -> None:
+    (path / "CURRENT").write_bytes(b"")
+
+
+HARMS = {
+    "lost delta": change(lose_delta),
+    "gained delta": change(gain_delta),
+    "lost segment": change(lose_segment),
+    "manifest": change(break_manifest),
+    "bytes": flip_bytes,
+    "CURRENT": lose_current,
+}
+
+
+@pytest.mark.parametrize("harm", HARMS)
+def test_a_damaged_partition_is_put_aside_and_built_again(
+    changelog: Changelog, tmp_path: Path, harm: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    newest = build(changelog, tmp_path / "data")
+    where = Path("bank", "accounts", str(DAMAGED))
+    HARMS[harm](tmp_path / "data" / where)
+    gate = Gate(GROUP, Epoch(2))
+    with gate_changelog(changelog.uri, gate) as gated, run_follower(gated, tmp_path / "data") as follower:
+        problem = follower.report()[0][GROUP].problem
+        assert "accounts/0 is damaged" in problem
+        assert "built again" in problem
+        assert problem in caplog.text
+        assert {row.problem for row in follower.status()} == {problem}
+        assert gate.reached.wait(WAIT_SECONDS)
+        gate.open()
+        assert follower.wait_for(GROUP, newest, WAIT_SECONDS)
+        assert amounts(follower) == AMOUNTS
+        wait_until(lambda: not follower.report()[0][GROUP].problem)
+    assert (tmp_path / "data" / ASIDE / where / "CURRENT").exists()
+
+
+def test_the_rest_is_served_meanwhile(changelog: Changelog, tmp_path: Path) -> None:
+    newest = build(changelog, tmp_path / "data")
+    change(lose_delta)(tmp_path / "data" / "bank" / "accounts" / str(DAMAGED))
+    gate = Gate(GROUP, Epoch(2))
+    with gate_changelog(changelog.uri, gate) as gated, run_follower(gated, tmp_path / "data") as follower:
+        assert gate.reached.wait(WAIT_SECONDS)
+        served = amounts(follower, WHOLE)
+        assert 0 < len(served) < NUMBERS
+        assert all(AMOUNTS[number] == amount for number, amount in served.items())
+        with pytest.raises(BuildingError, match="Partition 0 of store accounts"):
+            amounts(follower)
+        gate.open()
+        assert follower.wait_for(GROUP, newest, WAIT_SECONDS)
+        assert amounts(follower) == AMOUNTS
+
+
+def test_a_partition_of_a_newer_version_is_not_put_aside(changelog: Changelog, tmp_path: Path) -> None:
+    build(changelog, tmp_path / "data")
+    path = tmp_path / "data" / "bank" / "accounts" / str(DAMAGED)
+    change(lambda rocks: rocks.write_atomically([(MANIFEST, b'{"format": 99}')]))(path)
+    with run_follower(changelog, tmp_path / "data") as follower:
+        assert "upgrade livestate" in follower.report()[0][GROUP].problem
+        with pytest.raises(LivestateError):
+            amounts(follower)
+    assert not (tmp_path / "data" / ASIDE).exists()
