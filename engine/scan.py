@@ -148,6 +148,11 @@ class Scan(Protocol):
     def to_table(self) -> pa.Table:
         """The rows as one table of `schema`, all in memory."""
 
+    def live_rows(self) -> pa.Table:
+        """The live rows as one table of the columns asked for, at least one, all in memory: of a small scan,
+        in one chunk a column.
+        """
+
 
 class SortedRows(Protocol):
     """The live rows of a key range in the order of the key. Can be read any number of times."""

@@ -49,7 +49,7 @@ from engine.statements.column_names import ColumnNames
 from engine.statements.pin import ALL_NEWEST, MigratedError
 from engine.statements.request import Request
 from engine.statements.shapes import Shapes
-from engine.statements.statement_cache import StatementCache
+from engine.statements.statement_cache import MAX_CACHED_LENGTH, StatementCache
 from engine.statements.templates import Templates
 from engine.statements.texts import ExpectedShapes, Texts
 
@@ -223,9 +223,8 @@ class QueryService:
             if shared is not None:
                 return shared
         request = self._requests.make(
-            text, dialect, parameters, session.read_point, deadline, expected_shapes
+            text, dialect, parameters, session.read_point, deadline, expected_shapes, started=started
         )
-        request = replace(request, started=started)
 
         # 3. SHOW and DESCRIBE are tables; everything else runs.
         table = self._catalog.table(request.statement.bound)
@@ -422,7 +421,12 @@ class QueryService:
         """The answer that a text had last, if it is that of the newest epochs still, on a host without peers;
         None where that takes more to find out.
         """
-        if self._cluster.has_peers or session.read_point != NEWEST or not self._answers:
+        if (
+            self._cluster.has_peers
+            or session.read_point != NEWEST
+            or not self._answers
+            or len(text) > MAX_CACHED_LENGTH
+        ):
             return None
         started = time.perf_counter()
         answer = self._answers.find(plain_question(text, dialect, parameters))
@@ -485,7 +489,7 @@ class QueryService:
             return None
         try:
             request = self._requests.make(
-                found.text, "duckdb", found.values, read_point, deadline, expected_shapes, text
+                found.text, "duckdb", found.values, read_point, deadline, expected_shapes, text, started
             )
         except TEXT_REFUSALS as error:
             _log.debug("A template is refused: %s", error)
@@ -493,7 +497,7 @@ class QueryService:
         if found.is_whole:
             self._statements.learn_lookup(found.text, request.statement)
         try:
-            return self._coordinator.answer(self._query_of(replace(request, started=started))).result
+            return self._coordinator.answer(self._query_of(request)).result
         except _REFUSALS as error:
             deadline.check()
             _log.debug("A template cannot run: %s", error)

@@ -8,7 +8,6 @@ from functools import reduce
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine.exec.kernels import live_table
 from engine.plan.key_joins import KeyJoin
 from engine.scan import Interval, RowFilter, StoreView
 
@@ -66,7 +65,7 @@ def _keys(join: KeyJoin, wanted: RowFilter, views: Mapping[str, StoreView]) -> p
     scan = views[join.known_scan].scan(columns, wanted)
     if scan.statistics.rows_read > MOST_KNOWN_ROWS:
         return None
-    table = live_table(scan)
+    table = scan.live_rows()
     tests = [_test(table[name], interval) for name, interval in wanted.intervals.items()]
     if tests:
         table = table.filter(reduce(pc.and_, tests))

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from engine.plan.plans import Summary, SummaryColumn
 from engine.plan.predicates import Comparison
-from engine.plan.row_tests import AllTests, MemberTest, NullTest, RowTest, ValueTest
+from engine.plan.row_tests import EVERY_ROW, AllTests, MemberTest, NullTest, RowTest, ValueTest
 from engine.scan import LIVE_COLUMN, Scan, StoreView
 
 _LIVE = pa.scalar(1, pa.uint8())
@@ -25,35 +25,6 @@ _COMPARISONS = {
     Comparison.GREATER_EQUAL: pc.greater_equal,
 }
 Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
-
-
-def lookup_rows(
-    view: StoreView,
-    columns: Sequence[str],
-    places: Sequence[int],
-    schema: pa.Schema,
-    points: pa.RecordBatch,
-    limit: int | None,
-) -> pa.Table:
-    """The live rows of points, as a result.
-
-    Args:
-        view: The store.
-        columns: Columns to read, each once.
-        places: For each result column, its place in `columns`.
-        schema: Schema of the result.
-        points: As `StoreView.lookup`.
-        limit: How many rows at most; None for all.
-
-    Returns:
-        A table of `schema`.
-    """
-    if not points.num_rows or limit == 0:
-        return pa.Table.from_batches([], schema)
-    found = view.lookup(columns, points)
-    if limit is not None and found.num_rows > limit:
-        found = found.slice(0, limit)
-    return pa.Table.from_arrays([found.column(place) for place in places], schema=schema)
 
 
 def live_rows(
@@ -89,7 +60,7 @@ def passing_rows(rows: Rows, test: RowTest) -> Rows:
         rows: Have the columns that are tested.
         test: The test.
     """
-    if not rows.num_rows or test == AllTests(()):
+    if not rows.num_rows or test == EVERY_ROW:
         return rows
     return rows.filter(_mask(rows, test))
 
@@ -156,20 +127,13 @@ def read_selected(
 
 def live_batches(scan: Scan) -> Iterator[pa.RecordBatch]:
     """The live rows of a scan, block by block, without `LIVE_COLUMN`."""
+    has_dead = LIVE_COLUMN in scan.schema.names
     for batch in scan.batches():
-        yield _live(batch)
-
-
-def live_table(scan: Scan) -> pa.Table:
-    """The live rows of a small scan as one table of one batch, without `LIVE_COLUMN`."""
-    return _live(scan.to_table().combine_chunks())
-
-
-def _live(rows: Rows) -> Rows:
-    if LIVE_COLUMN not in rows.schema.names:
-        return rows
-    live = pc.equal(rows.column(LIVE_COLUMN), _LIVE)
-    return rows.drop_columns([LIVE_COLUMN]).filter(live)
+        if has_dead:
+            live = pc.equal(batch.column(LIVE_COLUMN), _LIVE)
+            yield batch.drop_columns([LIVE_COLUMN]).filter(live)
+        else:
+            yield batch
 
 
 def join_by_key(
@@ -220,7 +184,7 @@ def _summary(rows: pa.Table, summary: Summary, column: str | None) -> pa.Array:
 
 
 def _sum(values: pa.ChunkedArray) -> pa.Array:
-    known = values.drop_null()
+    known = values.drop_null() if values.null_count else values
     if pa.types.is_floating(values.type):
         # One after the other, as the engine adds them: other orders round in other ways.
         total = None if not len(known) else float(np.add.accumulate(known.to_numpy())[-1]) + 0.0

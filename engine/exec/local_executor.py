@@ -22,8 +22,8 @@ from engine.exec.fallbacks import (
     log_fallback,
     read_all_columns,
 )
-from engine.exec.kernels import join_by_key, live_rows, lookup_rows, summarize
-from engine.exec.query_result import QueryResult
+from engine.exec.kernels import join_by_key, live_rows, summarize
+from engine.exec.query_result import QueryMetadata, QueryResult
 from engine.exec.read_metadata import EpochsRead, epochs_of, lookup_metadata, metadata_of
 from engine.exec.row_selections import can_select, select_rows
 from engine.model.schema import StoreName
@@ -37,7 +37,6 @@ from engine.plan.plans import (
     RowSelection,
     RowsPlan,
     SummaryPlan,
-    lookup_points,
     row_selection,
 )
 from engine.plan.statement import ReadyStatement
@@ -101,7 +100,7 @@ class LocalExecutor:
             case RowsPlan() as plan if plan.is_unconditional and plan.takes_any_rows:
                 return self._rows(request) or self._engine_query(request)
             case RowsPlan():
-                return self.lookup(request) or self._selection(request) or self._engine_query(request)
+                return self._selection(request) or self._engine_query(request)
             case SummaryPlan() as plan:
                 return self._summary(request, plan) or self._engine_query(request)
             case RowJoinPlan() as plan:
@@ -160,35 +159,6 @@ class LocalExecutor:
         batch = pa.record_batch([pa.array([count], pa.int64())], schema=plan.schema)
         return QueryResult(plan.schema, metadata, iter((batch,)))
 
-    def lookup(self, request: Request) -> QueryResult | None:
-        """Answer by the rows of points.
-
-        Args:
-            request: A query whose plan is plain rows.
-
-        Returns:
-            The result; None if the points are not all that the query asks for.
-        """
-        plan = request.statement.plan
-        assert isinstance(plan, RowsPlan)
-        limit = request.limit
-        points = lookup_points(plan, request.arguments)
-        if points is None or limit == REFUSED_LIMIT:
-            return None
-        planned = time.perf_counter()
-        with self._views(request) as views:
-            table = lookup_rows(
-                views[plan.reference.definition.name],
-                plan.columns,
-                plan.column_indexes,
-                plan.schema,
-                points,
-                limit,
-            )
-            steps = {"plan": planned - request.started, "read": time.perf_counter() - planned}
-            metadata = metadata_of("lookup", views, (), request.seconds(**steps), rows_read=table.num_rows)
-        return QueryResult(plan.schema, metadata, slice_batches(iter(table.to_batches()), self._batch_bytes))
-
     def _rows(self, request: Request) -> QueryResult | None:
         """Stream plain columns of a whole store."""
         plan = request.statement.plan
@@ -221,12 +191,18 @@ class LocalExecutor:
             found = select_rows(view, selection, plan.order, needed)
             if found is None:
                 return None
-            rows = found.rows.slice(offset, limit).combine_chunks()
-            columns = [rows.column(output.column) for output in plan.outputs]
-            table = pa.Table.from_arrays(columns, schema=plan.schema)
-            steps = {"plan": planned - request.started, "read": time.perf_counter() - planned}
-            metadata = metadata_of("rows", views, found.statistics, request.seconds(**steps), found.rows_read)
-        return QueryResult(plan.schema, metadata, slice_batches(iter(table.to_batches()), self._batch_bytes))
+            rows = found.rows.slice(offset, limit) if offset or limit is not None else found.rows
+            columns = rows.columns
+            table = pa.Table.from_arrays(
+                [columns[place] for place in plan.column_indexes], schema=plan.schema
+            )
+            seconds = request.seconds(plan=planned - request.started, read=time.perf_counter() - planned)
+            metadata = (
+                metadata_of("lookup", views, (), seconds, table.num_rows)
+                if selection.is_lookup and plan.takes_any_rows
+                else metadata_of("rows", views, found.statistics, seconds, found.rows_read)
+            )
+        return self._result(table, metadata)
 
     def _summary(self, request: Request, plan: SummaryPlan) -> QueryResult | None:
         """Answer by aggregates of a few rows; None where the engine has to, or is faster."""
@@ -239,8 +215,6 @@ class LocalExecutor:
         planned = time.perf_counter()
         with self._views(request) as views:
             view = views[plan.rows.reference.definition.name]
-            if not can_select(view, selection, None, is_bounded=False):
-                return None
             found = select_rows(view, selection, None, None)
             if found is None:
                 return None
@@ -248,9 +222,9 @@ class LocalExecutor:
             schema = pa.schema(
                 [pa.field(name, array.type) for name, array in zip(names, arrays, strict=True)]
             )
-            steps = {"plan": planned - request.started, "read": time.perf_counter() - planned}
-            metadata = metadata_of("summary", views, found.statistics, request.seconds(**steps))
-        return QueryResult(schema, metadata, iter((pa.record_batch(arrays, schema=schema),)))
+            seconds = request.seconds(plan=planned - request.started, read=time.perf_counter() - planned)
+            metadata = metadata_of("summary", views, found.statistics, seconds)
+        return self._result(pa.Table.from_arrays(arrays, schema=schema), metadata)
 
     def _row_join(self, request: Request, plan: RowJoinPlan) -> QueryResult | None:
         """Answer by rows that are looked up, and the rows that have their key; None where the engine has to,
@@ -276,9 +250,17 @@ class LocalExecutor:
                 [pa.field(name, array.type) for name, array in zip(names, arrays, strict=True)]
             )
             table = pa.Table.from_arrays(arrays, schema=schema).combine_chunks()
-            steps = {"plan": planned - request.started, "read": time.perf_counter() - planned}
-            metadata = metadata_of("rows", views, found.statistics, request.seconds(**steps))
-        return QueryResult(schema, metadata, slice_batches(iter(table.to_batches()), self._batch_bytes))
+            seconds = request.seconds(plan=planned - request.started, read=time.perf_counter() - planned)
+            metadata = metadata_of("rows", views, found.statistics, seconds)
+        return self._result(table, metadata)
+
+    def _result(self, table: pa.Table, metadata: QueryMetadata) -> QueryResult:
+        """A result whose rows are there already."""
+        # An upper bound, as in `slice_batches`.
+        if table.get_total_buffer_size() <= self._batch_bytes:
+            return QueryResult(table.schema, metadata, table)
+        batches = slice_batches(iter(table.to_batches()), self._batch_bytes)
+        return QueryResult(table.schema, metadata, batches)
 
     def _engine_query(self, request: Request) -> QueryResult:
         # Lookups end sooner than a question to the caller is answered: Flight's takes 0.1 ms.
@@ -414,9 +396,9 @@ def _plan_name(request: Request, views: Views) -> str:
         return "engine"
     if plan.is_unconditional and plan.takes_any_rows:
         return "rows"
-    if lookup_points(plan, arguments) is not None:
-        return "lookup"
     selection = row_selection(plan, arguments)
+    if selection is not None and selection.is_lookup and plan.takes_any_rows:
+        return "lookup"
     view = views[plan.reference.definition.name]
     is_bounded = counts[0] is not None
     return (

@@ -53,6 +53,7 @@ class Requests:
         deadline: Deadline,
         expected_shapes: ExpectedShapes | None,
         written: str | None = None,
+        started: float | None = None,
     ) -> Request:
         """A statement to run.
 
@@ -64,6 +65,7 @@ class Requests:
             deadline: When it must end.
             expected_shapes: What its names meant when the client was told its columns; None where it was not.
             written: What the client wrote, where values were taken out of it; None where that is the text.
+            started: When it came, by `time.perf_counter`; None for now.
 
         Returns:
             The statement: with what its names mean now, or where its columns are others so, with what they
@@ -72,16 +74,16 @@ class Requests:
         Raises:
             LivestateError: It is not valid, as kind and message say.
         """
-        started = perf_counter()
+        begun = perf_counter()
         ready, resolved = self._texts.ready_text(text, dialect, read_point, deadline)
-        if perf_counter() - started > LONG_SECONDS:
+        if perf_counter() - begun > LONG_SECONDS:
             deadline.check()
         request = Request(
             dialect,
             ready,
             self.arguments_of(ready, parameters, deadline),
             deadline,
-            started,
+            begun if started is None else started,
             resolved,
             given=parameters,
             has_expected_shapes=expected_shapes is not None,

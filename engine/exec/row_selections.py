@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from engine.exec.kernels import live_batches, live_table, passing_rows, read_selected
+from engine.exec.kernels import live_batches, passing_rows, read_selected
 from engine.plan.plans import KeyOrder, RowSelection
-from engine.scan import LIVE_COLUMN, KeyRange, ScanStatistics, StoreView
+from engine.scan import LIVE_COLUMN, KeyRange, Scan, ScanStatistics, StoreView
 
 MOST_ROWS = 1 << 17
 """With more rows to read the engine, which uses all cores, makes up for the 2 ms that it takes to begin."""
@@ -21,13 +21,18 @@ class SelectedRows:
 
     Attributes:
         rows: At least the rows that are needed, if there are as many; the columns of the selection.
-        statistics: What pruning left of a scan; none where rows were read along the key.
+        scan: What was read; None where rows were read along the key.
         rows_read: How many live rows were read there.
     """
 
     rows: pa.Table
-    statistics: Sequence[ScanStatistics] = ()
+    scan: Scan | None = None
     rows_read: int | None = None
+
+    @property
+    def statistics(self) -> Sequence[ScanStatistics]:
+        """What pruning left of the scan."""
+        return () if self.scan is None else (self.scan.statistics,)
 
 
 def select_rows(
@@ -49,21 +54,18 @@ def select_rows(
     scan = view.scan(selection.columns or view.definition.key[:1], selection.wanted)
     if selection.wanted.points is not None:
         # What is looked up is there already.
-        rows = passing_rows(live_table(scan), selection.test)
-        return SelectedRows(rows if order is None else _sort(rows, order), (scan.statistics,))
+        rows = passing_rows(scan.live_rows(), selection.test)
+        return SelectedRows(rows if order is None else _sort(rows, order), scan)
     if order is not None:
         return None
-    statistics = scan.statistics
-    is_small = statistics.rows_read <= MOST_ROWS
+    is_small = scan.statistics.rows_read <= MOST_ROWS
     if needed is None:
-        return (
-            SelectedRows(passing_rows(live_table(scan), selection.test), (statistics,)) if is_small else None
-        )
+        return SelectedRows(passing_rows(scan.live_rows(), selection.test), scan) if is_small else None
     found = read_selected(live_batches(scan), selection.test, needed, None if is_small else MOST_ROWS)
     if found is None:
         return None
     schema = pa.schema([field for field in scan.schema if field.name != LIVE_COLUMN])
-    return SelectedRows(pa.Table.from_batches(found.parts, schema), (statistics,))
+    return SelectedRows(pa.Table.from_batches(found.parts, schema).combine_chunks(), scan)
 
 
 def can_select(view: StoreView, selection: RowSelection, order: KeyOrder | None, *, is_bounded: bool) -> bool:
@@ -94,7 +96,8 @@ def _rows_of_range(
     found = read_selected(stretches, selection.test, needed, None if is_small else MOST_ROWS)
     if found is None:
         return None
-    rows = pa.concat_tables(found.parts) if found.parts else ordered.schema.empty_table()
+    parts = found.parts or [ordered.schema.empty_table()]
+    rows = parts[0] if len(parts) == 1 else pa.concat_tables(parts).combine_chunks()
     return SelectedRows(rows, rows_read=found.rows_read)
 
 

@@ -14,11 +14,12 @@ from functools import cached_property
 import pyarrow as pa
 from sqlglot import exp
 
+from engine.model.schema import StoreDefinition
 from engine.plan.conditions import conditions
 from engine.plan.intervals import IntervalFinder
 from engine.plan.logical.logical_plan import logical_plan
 from engine.plan.logical.plan import LogicalPlan
-from engine.plan.points import PointFinder
+from engine.plan.points import PointFinder, conjuncts_of
 from engine.plan.predicates import (
     OPAQUE,
     AllOf,
@@ -30,7 +31,17 @@ from engine.plan.predicates import (
     predicate_of,
 )
 from engine.plan.row_joins import RowJoin, row_join
-from engine.plan.row_tests import AllTests, NullTest, RowTest, RowTests, columns_of, count_tests, null_test
+from engine.plan.row_tests import (
+    EVERY_ROW,
+    AllTests,
+    NullTest,
+    RowTest,
+    RowTests,
+    ValueTest,
+    columns_of,
+    count_tests,
+    null_test,
+)
 from engine.plan.values import Arguments, Constant, Parameter
 from engine.scan import KeyRange, RowFilter
 from engine.sql.bind import BoundStatement, StoreReference
@@ -554,30 +565,13 @@ def wanted_rows(predicate: Predicate, reference: StoreReference, arguments: Argu
     return RowFilter(rows, IntervalFinder(reference.definition, arguments).find(predicate))
 
 
-def lookup_points(rows_plan: RowsPlan, arguments: Arguments) -> pa.RecordBatch | None:
-    """The points whose rows are the answer.
-
-    Args:
-        rows_plan: A plan with a predicate.
-        arguments: What the statement is used with.
-
-    Returns:
-        Points that are all that WHERE asks for, so that the live rows equal to one of them are the result;
-        None where WHERE asks for something else.
-    """
-    if rows_plan.predicate is None or rows_plan.null_tests or not rows_plan.takes_any_rows:
-        return None
-    points = PointFinder(rows_plan.reference.definition, arguments).find(rows_plan.predicate)
-    return points.rows if points is not None and points.complete else None
-
-
 @dataclass(frozen=True)
 class RowSelection:
     """What is left of a `RowsPlan` once its arguments are known.
 
     Attributes:
         wanted: A superset of the rows that WHERE asks for.
-        test: What rows must pass.
+        test: What rows must pass that stores give for `wanted`, or for `key_range`.
         columns: Columns to read, each once: those of the result, then those that are tested or ordered by.
         key_range: Where the rows lie in the order of the key, if the plan has an order and they lie in one
             range.
@@ -587,6 +581,11 @@ class RowSelection:
     test: RowTest
     columns: tuple[str, ...]
     key_range: KeyRange | None
+
+    @property
+    def is_lookup(self) -> bool:
+        """Whether rows are looked up, and all that are found are wanted."""
+        return self.wanted.points is not None and self.test == EVERY_ROW
 
 
 def row_selection(rows_plan: RowsPlan, arguments: Arguments) -> RowSelection | None:
@@ -599,28 +598,51 @@ def row_selection(rows_plan: RowsPlan, arguments: Arguments) -> RowSelection | N
     Returns:
         The selection; None where only the engine can tell what a condition means.
     """
-    reference, predicate = rows_plan.reference, rows_plan.predicate
-    test = None if predicate is None else RowTests(reference.definition, arguments).row_test(predicate)
-    if predicate is not None and test is None:
-        return None
-    tests = (*rows_plan.null_tests, *(() if test is None else (test,)))
-    whole = tests[0] if len(tests) == 1 else AllTests(tests)
+    definition, order = rows_plan.reference.definition, rows_plan.order
+    rest = () if rows_plan.predicate is None else conjuncts_of(rows_plan.predicate)
+    points = None
+    if rows_plan.predicate is not None:
+        found = PointFinder(definition, arguments).find(rows_plan.predicate)
+        if found is not None and (found.complete or found.rows.num_rows <= MOST_POINTS):
+            points, rest = found.rows, found.rest
+    tests: list[RowTest] = [*rows_plan.null_tests]
+    for part in rest:
+        test = RowTests(definition, arguments).row_test(part)
+        if test is None:
+            return None
+        tests.append(test)
+    is_whole = points is not None and points.num_columns == len(definition.key)
+    intervals = {} if is_whole else IntervalFinder(definition, arguments).find(AllOf(rest))
+    wanted = RowFilter(points, intervals)
+    key_range = None if order is None else _key_range(order, wanted, definition)
+    # Stores give exactly the rows of a range of the key.
+    bounded = _bounded_column(points, key_range, definition)
+    tests = [test for test in tests if not (isinstance(test, ValueTest) and test.column == bounded)]
+    whole = tests[0] if len(tests) == 1 else AllTests(tuple(tests))
     if count_tests(whole) > MOST_TESTS:
         return None
-    wanted = RowFilter() if predicate is None else wanted_rows(predicate, reference, arguments)
-    columns = dict.fromkeys((*rows_plan.columns, *sorted(columns_of(whole))))
-    key_range = None
-    if rows_plan.order is not None:
-        columns.update(dict.fromkeys(rows_plan.order.columns))
-        key_range = _key_range(rows_plan.order, wanted, reference)
-    return RowSelection(wanted, whole, tuple(columns), key_range)
+    columns = rows_plan.columns
+    if tests or (order is not None and key_range is None):
+        ordering = order.columns if order is not None and key_range is None else ()
+        columns = tuple(dict.fromkeys((*columns, *sorted(columns_of(whole)), *ordering)))
+    return RowSelection(wanted, whole, columns, key_range)
 
 
-def _key_range(order: KeyOrder, wanted: RowFilter, reference: StoreReference) -> KeyRange | None:
+def _bounded_column(
+    points: pa.RecordBatch | None, key_range: KeyRange | None, definition: StoreDefinition
+) -> str | None:
+    """The key column whose interval stores hold exactly; None where there is none."""
+    if key_range is None:
+        return definition.key[0] if points is None else None
+    behind = len(key_range.prefix)
+    return definition.key[behind] if behind < len(definition.key) else None
+
+
+def _key_range(order: KeyOrder, wanted: RowFilter, definition: StoreDefinition) -> KeyRange | None:
     """The range of the key in which wanted rows lie, in the order that is asked for; None where points have
     to be looked up one by one.
     """
-    key, points = reference.definition.key, wanted.points
+    key, points = definition.key, wanted.points
     if points is None:
         return KeyRange((), wanted.intervals.get(key[0])) if not order.pinned else None
     if points.num_rows != 1:

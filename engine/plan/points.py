@@ -16,6 +16,7 @@ from engine.plan.values import (
     Arguments,
     Constant,
     Operand,
+    Parameter,
     Unknown,
     coerce_constants,
     constant_of,
@@ -48,11 +49,16 @@ class Points:
 
     Attributes:
         rows: As `engine.scan.RowFilter.points`.
-        complete: The points are all that the predicate asks for.
+        rest: The conjuncts of the predicate that rows may not meet which equal one of `rows`.
     """
 
     rows: pa.RecordBatch
-    complete: bool
+    rest: tuple[Predicate, ...]
+
+    @property
+    def complete(self) -> bool:
+        """Whether the points are all that the predicate asks for."""
+        return not self.rest
 
 
 class PointFinder:
@@ -77,7 +83,9 @@ class PointFinder:
             Points for the longest leading part of the key that the predicate pins; None when it does not pin
             the first key column.
         """
-        found, complete = self._conjuncts(predicate)
+        parts = conjuncts_of(predicate)
+        by_part = [self._conjuncts(part) for part in parts]
+        found = [each for tuples, _ in by_part for each in tuples]
         used: list[Tuples] = []
         pinned: set[str] = set()
         for column in self._key:
@@ -92,15 +100,15 @@ class PointFinder:
         if not leading:
             return None
         rows = reduce(_product, (each.rows for each in used))
-        complete = (
-            complete
-            and len(used) == len(found)
-            and len(leading) == len(pinned)
-            and all(each.complete for each in used)
-        )
-        return Points(
-            pa.RecordBatch.from_arrays([rows.column(name) for name in leading], names=leading), complete
-        )
+        if rows.schema.names != leading:
+            rows = pa.RecordBatch.from_arrays([rows.column(name) for name in leading], names=leading)
+        met = {id(each) for each in used if each.complete and pinned_by(each) <= set(leading)}
+        rest = [
+            part
+            for part, (tuples, complete) in zip(parts, by_part, strict=True)
+            if not complete or any(id(each) not in met for each in tuples)
+        ]
+        return Points(rows, tuple(rest))
 
     def _choose(self, column: str, found: Sequence[Tuples], pinned: set[str]) -> Tuples | None:
         """The smallest set that pins a column and no column that is pinned already."""
@@ -210,6 +218,16 @@ class PointFinder:
         return Tuples(pa.RecordBatch.from_arrays([items], names=[predicate.column]), complete=True)
 
 
+def conjuncts_of(predicate: Predicate) -> tuple[Predicate, ...]:
+    """The parts of a predicate that all hold together: those of an AND, or the predicate itself."""
+    return predicate.parts if isinstance(predicate, AllOf) else (predicate,)
+
+
+def pinned_by(tuples: Tuples) -> set[str]:
+    """The columns that a set of tuples pins."""
+    return set(tuples.rows.schema.names)
+
+
 def listed_values(predicate: IsListed, arguments: Arguments) -> pa.RecordBatch:
     """The values of a long literal list that a predicate compares with.
 
@@ -263,6 +281,12 @@ def exact_operands(
     Returns:
         A value for each, as `exact_value` gives it; UNKNOWN where one of them is.
     """
+    if not pa.types.is_floating(arrow_type) and all(isinstance(operand, Parameter) for operand in operands):
+        given = [
+            arguments.parameters[operand.index] for operand in operands if isinstance(operand, Parameter)
+        ]
+        if all(value.type == arrow_type for value in given):
+            return [value if value.is_valid else None for value in given]
     values: list[pa.Scalar | None] = []
     for operand in operands:
         value = exact_operand(operand, arrow_type, arguments)

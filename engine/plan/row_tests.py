@@ -88,6 +88,7 @@ class AnyTest:
 
 RowTest = NullTest | ValueTest | MemberTest | AllTests | AnyTest
 NO_ROW = AnyTest(())
+EVERY_ROW = AllTests(())
 
 
 def null_test(node: exp.Expr, resolve: ColumnResolver) -> NullTest | None:

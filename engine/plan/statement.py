@@ -76,6 +76,11 @@ class ReadyStatement:
         return computed_operands(known)
 
     @cached_property
+    def has_fitting_lists(self) -> bool:
+        """Whether its lists mean the same as the literals that they were made of."""
+        return lists_fit(self.bound)
+
+    @cached_property
     def has_fixed_columns(self) -> bool:
         """Whether the result's columns follow from the stores' definitions alone, and not, as PIVOT's may,
         from their rows.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import Enum
@@ -164,6 +164,25 @@ def exact_value(constant: Constant, arrow_type: pa.DataType) -> pa.Scalar | Unkn
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
         # The value is outside the range of the column's type: the engine compares in a wider type.
         return UNKNOWN
+
+
+def exact_integers(literals: Sequence[int | str], arrow_type: pa.DataType) -> Sequence[pa.Scalar] | None:
+    """Literals as values of an integer type: `exact_value` for many, in one call of Arrow.
+
+    Args:
+        literals: The literals.
+        arrow_type: The type.
+
+    Returns:
+        The values; None where one of them is no whole number, or not of the type's range.
+    """
+    if any(isinstance(literal, str) for literal in literals):
+        return None
+    try:
+        values: list[pa.Scalar] = list(pa.array(literals, arrow_type))
+    except (pa.ArrowInvalid, OverflowError):
+        return None
+    return values
 
 
 def stays_apart(value: pa.Scalar, arrow_type: pa.DataType) -> bool:

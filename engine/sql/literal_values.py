@@ -16,10 +16,11 @@ def integer_list(body: str) -> pa.RecordBatch | None:
     """The values of an IN list of nothing but integers.
 
     Args:
-        body: Integers between commas, such as `1, -2`.
+        body: Digits, minus signs, commas and blanks, such as `1, -2`.
 
     Returns:
-        One column, `col0`: int64. None when it holds a number beyond int64.
+        One column, `col0`: int64. None when there is anything but an integer between two commas, or a number
+        beyond int64.
     """
     return _one_column(_integers(body))
 

@@ -50,7 +50,8 @@ _MARKS_WITH_BACKSLASH = re.compile(
     rf"(?P<mark>\?)|(?P<strange>{COMMENT_MARK})|{BACKSLASH_STRING}|{BACKSLASH_NAME}|{LINE_COMMENT}", re.DOTALL
 )
 _ITEM = rf"(?:-?\d+|{_STRING}|NULL)"
-_INTEGERS = re.compile(rf"\s*+-?\d++(?:\s*+,\s*+-?\d++){{{MIN_LIST_LENGTH - 1},}}+\s*+(?=\))", re.ASCII)
+_INTEGERS = re.compile(r"[-0-9, \t\n\r\f\v]++(?=\))")
+"""What may be a list of integers; whether it is, is told by who reads them, in a fraction of the time."""
 _ITEMS = re.compile(
     rf"\s*{_ITEM}(?:\s*,\s*{_ITEM}){{{MIN_LIST_LENGTH - 1},}}+\s*(?=\))", re.ASCII | re.IGNORECASE
 )
@@ -60,8 +61,15 @@ _INTEGER_ROWS = re.compile(
     rf"{_INTEGER_ROW}(?:\s*+,\s*+{_INTEGER_ROW}){{{MIN_LIST_LENGTH - 1},}}+\s*+(?=\))", re.ASCII
 )
 _ROWS = re.compile(rf"{_ROW}(?:\s*,\s*{_ROW}){{{MIN_LIST_LENGTH - 1},}}+\s*(?=\))", re.ASCII | re.IGNORECASE)
+
+
+def _long_integer_list(body: str) -> pa.RecordBatch | None:
+    """The values of a list of nothing but integers, if it is long."""
+    return integer_list(body) if body.count(",") >= MIN_LIST_LENGTH - 1 else None
+
+
 _Form: TypeAlias = tuple[re.Pattern[str], Callable[[str], pa.RecordBatch | None]]
-_IN_FORMS: tuple[_Form, ...] = ((_INTEGERS, integer_list), (_ITEMS, list_values))
+_IN_FORMS: tuple[_Form, ...] = ((_INTEGERS, _long_integer_list), (_ITEMS, list_values))
 _VALUES_FORMS: tuple[_Form, ...] = ((_INTEGER_ROWS, integer_rows), (_ROWS, row_values))
 """What a list may look like and what reads its values; lists of nothing but integers, the most frequent ones,
 are read in a third of the time.

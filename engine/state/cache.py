@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from threading import Lock
@@ -19,6 +19,8 @@ from engine.state.keys import Keys, Rows, find
 from engine.state.prefixes import FEW_NEEDLES, PrefixIndex
 from engine.state.sparse_index import SparseIndex
 
+MOST_TABLES = 1024
+"""Tables that a segment may have."""
 WHOLE = -1
 """Block number of the entry that holds a column's blocks joined."""
 
@@ -39,12 +41,36 @@ class CacheKey(NamedTuple):
     column: int
 
 
-class BlockPlace(NamedTuple):
-    """Which block of which segment; the attributes are those of `CacheKey`."""
+class SegmentPlace(NamedTuple):
+    """Which segment; the attributes are those of `CacheKey`."""
 
     partition: int
     segment: int
+
+
+class TablePlace(NamedTuple):
+    """Which table of a segment: one for all segments, so that it is made once for each of them.
+
+    Attributes:
+        block: As `CacheKey.block`.
+        columns: Places of the columns in the store.
+    """
+
     block: int
+    columns: tuple[int, ...]
+
+
+class FixedValues(NamedTuple):
+    """A column of values that take a whole number of bytes each.
+
+    Attributes:
+        values: The values.
+        validity: Arrow's bits that tell which of them are not null, counted from the beginning of the
+            column's buffer; None where none is null.
+    """
+
+    values: npt.NDArray[np.void]
+    validity: npt.NDArray[np.uint8] | None
 
 
 @dataclass(frozen=True)
@@ -53,13 +79,11 @@ class BlockTable:
 
     Attributes:
         stored: The schema of the partition's columns; another one where the partition has another shape.
-        columns: Places of the columns in it.
         keys: Where the cache keeps each of them.
         table: The columns, under the names of a result.
     """
 
     stored: pa.Schema
-    columns: Sequence[int]
     keys: Sequence[CacheKey]
     table: pa.Table
 
@@ -68,10 +92,21 @@ class BlockTable:
         """The same as a batch, of which a row is cut out in a third of the time."""
         return self.table.to_batches()[0]
 
+    def fixed_values(self, place: int) -> FixedValues:
+        """The values of a column of a fixed width.
+
+        Args:
+            place: Place of the column in the table.
+        """
+        found = self._fixed_values[place]
+        if found is None:
+            found = self._fixed_values[place] = _fixed_values(self.batch.column(place))
+        return found
+
     @cached_property
-    def numbers(self) -> Sequence[npt.NDArray[np.void] | None]:
-        """For each column its values, if they are of a fixed width and none of them is null."""
-        return [_fixed_values(column) for column in self.batch.columns]
+    def _fixed_values(self) -> list[FixedValues | None]:
+        """Those that were asked for already."""
+        return [None] * self.batch.num_columns
 
     @cached_property
     def found(self) -> pa.RecordBatch:
@@ -81,11 +116,13 @@ class BlockTable:
         return pa.RecordBatch.from_arrays([flags, *self.batch.columns], schema=pa.schema(fields))
 
 
-def _fixed_values(column: pa.Array) -> npt.NDArray[np.void] | None:
-    if column.null_count or not has_fixed_width(column.type):
-        return None
-    values = np.frombuffer(column.buffers()[1], np.dtype(f"V{column.type.byte_width}"))
-    return values[column.offset : column.offset + len(column)]
+def _fixed_values(column: pa.Array) -> FixedValues:
+    validity, data = column.buffers()
+    values = np.frombuffer(data, np.dtype(f"V{column.type.byte_width}"))
+    return FixedValues(
+        values[column.offset : column.offset + len(column)],
+        np.frombuffer(validity, np.uint8) if column.null_count else None,
+    )
 
 
 def has_fixed_width(arrow_type: pa.DataType) -> bool:
@@ -125,11 +162,14 @@ class KeyColumn:
         return find(self.keys, needles)
 
 
+_NO_TABLES: Mapping[TablePlace, BlockTable] = {}
+
+
 class ColumnCache:
     """Arrow arrays and `KeyColumn`s by place, up to a number of bytes. Safe for any number of threads.
 
-    A block may also have a `BlockTable` of some of its columns. It has no bytes of its own, as it is there
-    only as long as all of them are.
+    A block may also have `BlockTable`s of some of its columns. They have no bytes of their own, as they are
+    there only as long as all of their columns are.
 
     Args:
         capacity: Bytes that may stay. An array larger than that is used and not kept.
@@ -138,8 +178,7 @@ class ColumnCache:
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
         self._entries: OrderedDict[CacheKey, Any] = OrderedDict()
-        self._tables: dict[tuple[int, int], dict[int, BlockTable]] = {}
-        """By partition and segment, and then by block."""
+        self._tables: dict[SegmentPlace, dict[TablePlace, BlockTable]] = {}
         self._blocks: Counter[tuple[int, int, int]] = Counter()
         """How many single blocks there are, by partition, segment and column."""
         self._bytes = 0
@@ -211,7 +250,7 @@ class ColumnCache:
                 self._count_down((key.partition, key.segment, key.column))
             # Tables hold their columns in memory. A whole column is in those of all blocks, so all of the
             # segment go.
-            self._tables.pop((key.partition, key.segment), None)
+            self._tables.pop(SegmentPlace(key.partition, key.segment), None)
 
     def _count_down(self, column: tuple[int, int, int]) -> None:
         self._blocks[column] -= 1
@@ -241,21 +280,27 @@ class ColumnCache:
         self.put(whole, joined)
         return joined
 
-    def find_table(self, place: BlockPlace) -> BlockTable | None:
-        """The table of a block, or None where there is none. Its columns count as used."""
+    def find_tables(self, segments: Sequence[SegmentPlace], place: TablePlace) -> list[BlockTable | None]:
+        """For each segment, its table, or None where there is none. Their columns count as used."""
+        tables, use = self._tables, self._entries.move_to_end
+        found: list[BlockTable | None] = []
         with self._lock:
-            tables = self._tables.get((place.partition, place.segment))
-            found = None if tables is None else tables.get(place.block)
-            if found is not None:
-                for key in found.keys:
-                    self._entries.move_to_end(key)
-            return found
+            for segment in segments:
+                table = tables.get(segment, _NO_TABLES).get(place)
+                found.append(table)
+                if table is not None:
+                    for key in table.keys:
+                        use(key)
+        return found
 
-    def put_table(self, place: BlockPlace, table: BlockTable, entries: Sequence[Any]) -> None:
-        """Keep a table of a block in place of the one there was.
+    def put_table(
+        self, segment: SegmentPlace, place: TablePlace, table: BlockTable, entries: Sequence[Any]
+    ) -> None:
+        """Keep a table.
 
         Args:
-            place: The block.
+            segment: Of which segment it is.
+            place: Which of its tables it is.
             table: Made of `entries`.
             entries: For each of its keys, what `find_all` found. If one is not kept any more, neither is the
                 table.
@@ -265,4 +310,7 @@ class ColumnCache:
                 entry is not None and self._entries.get(key) is entry
                 for key, entry in zip(table.keys, entries, strict=True)
             ):
-                self._tables.setdefault((place.partition, place.segment), {})[place.block] = table
+                tables = self._tables.setdefault(segment, {})
+                if len(tables) >= MOST_TABLES:
+                    tables.clear()
+                tables[place] = table

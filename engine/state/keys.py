@@ -87,6 +87,32 @@ class KeyCodec:
         number_type: Callable[[int], np.generic] = self._types[0].to_pandas_dtype()
         return number_type
 
+    def edges(self, values: Sequence[pa.Scalar]) -> tuple[Keys, Keys | None]:
+        """Where the keys lie that begin with given values.
+
+        Args:
+            values: Values of the first one or more key columns, not null.
+
+        Returns:
+            The least such key, and the least key behind all of them, as keys of one row; None for the latter
+            where no key is.
+        """
+        if self._form is _Form.NUMBERS:
+            number = values[0].value if pa.types.is_temporal(self._types[0]) else values[0].as_py()
+            first = np.array([number], self._dtype)
+            return first, None if number == np.iinfo(self._dtype).max else first + 1
+        columns = [pa.array([value], value.type) for value in values]
+        if len(values) == len(self._types):
+            keys = self.encode(columns)
+            return keys, _append(keys, b"\x00")
+        prefix = self._join(columns)
+        return _append(prefix, _MARK), _append(prefix, _AFTER_MARK)
+
+    @cached_property
+    def _dtype(self) -> np.dtype[Any]:
+        """Type of the numbers that are sort keys."""
+        return numbers(pa.array([], self._types[0])).dtype
+
     def ranges(self, columns: Sequence[pa.Array]) -> tuple[Keys, Keys, bool]:
         """Where the keys lie that begin with given values of the leading columns.
 
@@ -256,12 +282,6 @@ def _last_of_runs(rows: Rows, begins: npt.NDArray[np.bool_]) -> Rows:
     return last
 
 
-def extreme(keys: Keys, *, greatest: bool) -> Keys:
-    """The least or the greatest of some keys, at least one, as keys of one row."""
-    rows = order(keys)
-    return take(keys, rows[-1:] if greatest else rows[:1])
-
-
 def remove(keys: Keys, places: Rows) -> Keys:
     """The keys but those at some places."""
     if not len(places):
@@ -322,6 +342,13 @@ def find_one(keys: Keys, needle: Needle) -> int | None:
         return row if row < len(keys) and keys[row] == needle else None
     row = pc.search_sorted(keys, needle).as_py()
     return row if row < len(keys) and keys[row] == needle else None
+
+
+def count_before(keys: Keys, needle: Keys) -> int:
+    """How many of the sorted keys are before a needle, which is keys of one row."""
+    if isinstance(keys, np.ndarray):
+        return int(keys.searchsorted(needle)[0])
+    return int(pc.search_sorted(keys, needle[0]).as_py())
 
 
 def count_up_to(keys: Keys, needle: Needle) -> int:

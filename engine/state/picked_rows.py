@@ -1,6 +1,4 @@
-"""Rows picked out of blocks, or out of whole columns: many are copied into one array a column, few are
-slices.
-"""
+"""Rows picked out of segments: copied once, into one array a column."""
 
 from __future__ import annotations
 
@@ -12,16 +10,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from engine.state.cache import has_fixed_width
+from engine.state.cache import WHOLE, BlockTable, TablePlace, has_fixed_width
 from engine.state.keys import Rows
-from engine.state.segment import Segment
+from engine.state.segment import Segment, find_tables
 
-SPARSE_ROWS = 8
-"""Up to so many rows a block, on average, slices of single rows are copied together: some 2 µs a row, whereas
-to take rows of a column costs 3 to 9 µs a block, however few they are.
+SPARSE_ROWS = 3
+"""Up to so many rows a segment, on average, slices of single rows are joined: some 1.6 µs a row, whereas to
+take rows of a column costs 0.5 to 9 µs a segment, however few they are.
 """
-FEW_ROWS = 8
-"""Up to so many rows are not copied: a batch for each costs less than making arrays for all."""
 
 
 class Pick(NamedTuple):
@@ -35,41 +31,25 @@ class Pick(NamedTuple):
     segment: Segment
     rows: Rows
 
-    def parts(self, columns: Sequence[int]) -> Iterator[_Part]:
-        """The rows block by block, or in one part where the columns are in memory as a whole."""
-        whole = self.segment.whole_columns(columns)
-        if whole is not None:
-            yield _Part(self.segment, 0, self.rows, whole)
-            return
-        block_rows = self.segment.record.block_rows
-        inside = self.rows % block_rows
-        if len(self.rows) == 1:
-            yield _Part(self.segment, int(self.rows[0]) // block_rows, inside, None)
-            return
-        bounds = np.searchsorted(self.rows, np.arange(self.segment.blocks + 1) * block_rows).tolist()
-        for block, (start, stop) in enumerate(pairwise(bounds)):
-            if start < stop:
-                yield _Part(self.segment, block, inside[start:stop], None)
+
+class Run(NamedTuple):
+    """Rows of a segment that follow each other: `start` to before `stop`, at least one."""
+
+    segment: Segment
+    start: int
+    stop: int
 
 
 class _Part(NamedTuple):
     """Rows that are picked out of the same arrays.
 
     Attributes:
-        segment: The segment.
-        block: The block.
-        rows: Places of the rows in the arrays.
-        whole: The arrays of the whole segment; None where those of the block are still to be read.
+        table: The arrays.
+        rows: Places of the rows in them.
     """
 
-    segment: Segment
-    block: int
+    table: BlockTable
     rows: Rows
-    whole: Sequence[pa.Array] | None
-
-    def arrays(self, columns: Sequence[int]) -> Sequence[pa.Array]:
-        """The arrays of some columns, those that the part was made for."""
-        return self.segment.columns(columns, self.block) if self.whole is None else self.whole
 
 
 def gather(picks: Sequence[Pick], columns: Sequence[int], schema: pa.Schema) -> pa.Table:
@@ -83,7 +63,7 @@ def gather(picks: Sequence[Pick], columns: Sequence[int], schema: pa.Schema) -> 
         schema: Schema of the result, a field a column.
 
     Returns:
-        The rows in the order of the picks, in one batch unless they are few.
+        The rows in the order of the picks, in one chunk a column.
     """
     total = sum(len(pick.rows) for pick in picks)
     if not total:
@@ -92,32 +72,74 @@ def gather(picks: Sequence[Pick], columns: Sequence[int], schema: pa.Schema) -> 
         return pa.Table.from_batches(
             [pa.RecordBatch.from_struct_array(pa.array([{}] * total, pa.struct([])))]
         )
-    parts = [part for pick in picks for part in pick.parts(columns)]
-    if total <= FEW_ROWS:
-        return pa.Table.from_batches(_rows_of(parts, columns, schema), schema)
-    if total <= SPARSE_ROWS * len(parts):
-        return pa.Table.from_batches([pa.concat_batches(list(_rows_of(parts, columns, schema)))], schema)
+    if total <= SPARSE_ROWS * len(picks):
+        runs = [Run(segment, row, row + 1) for segment, rows in picks for row in rows.tolist()]
+        return gather_runs(runs, columns, schema)
     copies = [_copy_of(field.type, total) for field in schema]
-    for part in parts:
-        indices = pa.array(part.rows)
-        for copy, column in zip(copies, part.arrays(columns), strict=True):
-            copy.add(column, part.rows, indices)
+    for part in _parts(picks, columns, schema):
+        for place, copy in enumerate(copies):
+            copy.add(part, place)
     return pa.Table.from_arrays([copy.finish() for copy in copies], schema=schema).combine_chunks()
 
 
-def _rows_of(parts: Sequence[_Part], columns: Sequence[int], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Each row as a batch, not copied."""
-    for part in parts:
-        batch = pa.RecordBatch.from_arrays(part.arrays(columns), schema=schema)
-        for row in part.rows.tolist():
-            yield batch.slice(row, 1)
+def gather_runs(runs: Sequence[Run], columns: Sequence[int], schema: pa.Schema) -> pa.Table:
+    """Columns of rows that follow each other; otherwise as `gather`.
+
+    Args:
+        runs: The rows.
+        columns: Places of the columns in the store; at least one.
+        schema: Schema of the result, a field a column.
+    """
+    batches: list[pa.RecordBatch] = []
+    for run, table in zip(runs, _whole_tables([run.segment for run in runs], columns, schema), strict=True):
+        if table is not None:
+            batches.append(table.batch.slice(run.start, run.stop - run.start))
+            continue
+        block_rows = run.segment.record.block_rows
+        for block in range(run.start // block_rows, (run.stop - 1) // block_rows + 1):
+            first, behind = run.segment.block_span(block)
+            start, stop = max(run.start, first), min(run.stop, behind)
+            found = run.segment.table(columns, block, schema).batch
+            batches.append(found.slice(start - first, stop - start))
+    table = pa.Table.from_batches(batches, schema)
+    return table if len(batches) <= 1 else table.combine_chunks()
+
+
+def _whole_tables(
+    segments: Sequence[Segment], columns: Sequence[int], schema: pa.Schema
+) -> list[BlockTable | None]:
+    """For each segment all of its blocks as a table, if they are in memory."""
+    place = TablePlace(WHOLE, tuple(columns))
+    return [
+        segment.whole_table(columns, schema) if table is None else table
+        for segment, table in zip(segments, find_tables(segments, place, schema), strict=True)
+    ]
+
+
+def _parts(picks: Sequence[Pick], columns: Sequence[int], schema: pa.Schema) -> Iterator[_Part]:
+    """Picked rows block by block, or segment by segment where the columns are in memory as a whole."""
+    tables = _whole_tables([pick.segment for pick in picks], columns, schema)
+    for (segment, rows), table in zip(picks, tables, strict=True):
+        if table is not None:
+            yield _Part(table, rows)
+            continue
+        block_rows = segment.record.block_rows
+        bounds = np.searchsorted(rows, np.arange(segment.blocks + 1) * block_rows).tolist()
+        for block, (start, stop) in enumerate(pairwise(bounds)):
+            if start < stop:
+                yield _Part(segment.table(columns, block, schema), rows[start:stop] - block * block_rows)
 
 
 class _Copy(Protocol):
-    """A column of the result, filled block by block."""
+    """A column of the result, filled part by part."""
 
-    def add(self, column: pa.Array, rows: Rows, indices: pa.Array) -> None:
-        """Append some rows of a block, whose numbers are given in both forms."""
+    def add(self, part: _Part, place: int) -> None:
+        """Append some rows of a column.
+
+        Args:
+            part: The rows.
+            place: Place of the column in the part's table.
+        """
 
     def finish(self) -> pa.ChunkedArray:
         """The rows added; all that were announced must have been."""
@@ -137,22 +159,20 @@ class _FixedWidthCopy:
         self._rows = rows
         self._added = 0
         self._data = pa.allocate_buffer(rows * arrow_type.byte_width)
-        self._dtype = np.dtype(f"V{arrow_type.byte_width}")
-        self._values = np.frombuffer(self._data, self._dtype)
+        self._values = np.frombuffer(self._data, np.dtype(f"V{arrow_type.byte_width}"))
         self._valid: npt.NDArray[np.bool_] | None = None
 
-    def add(self, column: pa.Array, rows: Rows, indices: pa.Array) -> None:
+    def add(self, part: _Part, place: int) -> None:
+        rows, (values, validity) = part.rows, part.table.fixed_values(place)
         start, stop = self._added, self._added + len(rows)
-        validity, data = column.buffers()
-        values = np.frombuffer(data, self._dtype)
         # Rows are within the block, so nothing is clipped; without a mode numpy copies the target back and
         # forth to spare it from a bad row.
-        values[column.offset :].take(rows, out=self._values[start:stop], mode="clip")
-        if column.null_count:
+        values.take(rows, out=self._values[start:stop], mode="clip")
+        if validity is not None:
             if self._valid is None:
                 self._valid = np.ones(self._rows, np.bool_)
-            bits = rows + column.offset
-            self._valid[start:stop] = (np.frombuffer(validity, np.uint8)[bits >> 3] >> (bits & 7)) & 1
+            bits = rows + part.table.batch.column(place).offset
+            self._valid[start:stop] = (validity[bits >> 3] >> (bits & 7)) & 1
         self._added = stop
 
     def finish(self) -> pa.ChunkedArray:
@@ -171,8 +191,8 @@ class _TakenCopy:
         self._arrow_type = arrow_type
         self._parts: list[pa.Array] = []
 
-    def add(self, column: pa.Array, rows: Rows, indices: pa.Array) -> None:
-        self._parts.append(column.take(indices))
+    def add(self, part: _Part, place: int) -> None:
+        self._parts.append(part.table.batch.column(place).take(pa.array(part.rows)))
 
     def finish(self) -> pa.ChunkedArray:
         return pa.chunked_array(self._parts, self._arrow_type)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +18,15 @@ import pyarrow as pa
 from engine.model.columns import Column
 from engine.model.distinct_sketch import Sketch
 from engine.state import keys as sort_keys
-from engine.state.cache import WHOLE, BlockPlace, BlockTable, CacheKey, ColumnCache, KeyColumn
+from engine.state.cache import (
+    WHOLE,
+    BlockTable,
+    CacheKey,
+    ColumnCache,
+    KeyColumn,
+    SegmentPlace,
+    TablePlace,
+)
 from engine.state.damage import damage_error
 from engine.state.formats import KEY_COLUMN, SegmentId, SegmentRecord, block_key, decode_block
 from engine.state.keys import KeyCodec, Keys, Needle, Rows
@@ -105,18 +113,6 @@ class PartitionContext:
         )
 
 
-class Edge(NamedTuple):
-    """A place among sorted keys, as `keys.search` finds it.
-
-    Attributes:
-        needle: One key.
-        side: `left` for the place before rows of this key, `right` for the one behind them.
-    """
-
-    needle: Keys
-    side: str
-
-
 class Segment:
     """One segment: what is kept of it in memory, and access to its columns through the cache.
 
@@ -125,6 +121,12 @@ class Segment:
         record: What is known without reading blocks.
         context: The partition it belongs to, in the shape in which it is seen.
         stored: The same segment as it was opened or made; None for itself.
+
+    Attributes:
+        rows: How many rows there are, dead ones included.
+        blocks: How many blocks there are, at least one.
+        place: Where it is in the cache.
+        whole_key: Where its key column is in the cache as a whole.
     """
 
     def __init__(
@@ -136,10 +138,13 @@ class Segment:
     ) -> None:
         self.id = identity
         self.record = record
+        self.rows = record.rows
+        self.blocks = len(record.first)
+        self.place = SegmentPlace(context.number, identity)
         self._context = context
         # Its bytes are removed when it is garbage, so whoever sees it in another shape keeps it.
         self._stored_rows = stored
-        self._whole_key = CacheKey(context.number, identity, WHOLE, context.numbers[context.key_column])
+        self.whole_key = CacheKey(context.number, identity, WHOLE, context.numbers[context.key_column])
         self._joined: set[int] = set()
         """Columns, besides the key column, that the cache most likely has whole."""
         self._known_keys: dict[tuple[int, ...], Sequence[CacheKey]] = {}
@@ -147,14 +152,9 @@ class Segment:
         self._last = _fences(record.last)
 
     @property
-    def rows(self) -> int:
-        """Rows, dead ones included."""
-        return self.record.rows
-
-    @property
-    def blocks(self) -> int:
-        """How many blocks there are, at least one."""
-        return len(self.record.first)
+    def cache(self) -> ColumnCache:
+        """Where decoded columns are kept, of all segments of the host."""
+        return self._context.cache
 
     @property
     def is_in_shape(self) -> bool:
@@ -324,14 +324,14 @@ class Segment:
             block: The block.
             schema: Schema of the table.
         """
-        known = self._known_table(columns, block, schema)
+        # The table of the only block is that of all blocks.
+        place = TablePlace(WHOLE if self.blocks == 1 else block, tuple(columns))
+        known = find_tables([self], place, schema)[0]
         if known is not None:
             return known
         keys = self._column_keys(columns, block)
         entries = self._context.cache.find_all(keys)
-        return self._keep_table(
-            block, schema, keys, entries, self._arrays(columns, block, keys, entries), columns
-        )
+        return self._keep_table(place, schema, keys, entries, self._arrays(columns, block, keys, entries))
 
     def whole_table(self, columns: Sequence[int], schema: pa.Schema) -> BlockTable | None:
         """Several columns of all blocks as a table, if they are in memory.
@@ -345,39 +345,33 @@ class Segment:
         """
         if self.blocks == 1:
             return self.table(columns, 0, schema)
-        known = self._known_table(columns, WHOLE, schema)
-        if known is not None:
-            return known
         arrays = self.whole_columns(columns)
         if arrays is None:
             return None
         keys = self._column_keys(columns, WHOLE)
-        return self._keep_table(WHOLE, schema, keys, self._context.cache.find_all(keys), arrays, columns)
-
-    def _known_table(self, columns: Sequence[int], block: int, schema: pa.Schema) -> BlockTable | None:
-        """The table of a block, or of all of them, that was made before."""
-        known = self._context.cache.find_table(BlockPlace(self._context.number, self.id, block))
-        if (
-            known is not None
-            and known.columns == columns
-            and known.stored is self._context.schema
-            and known.table.schema.equals(schema, check_metadata=True)
-        ):
-            return known
-        return None
+        entries = self._context.cache.find_all(keys)
+        return self._keep_table(TablePlace(WHOLE, tuple(columns)), schema, keys, entries, arrays)
 
     def _keep_table(
         self,
-        block: int,
+        place: TablePlace,
         schema: pa.Schema,
         keys: Sequence[CacheKey],
         entries: Sequence[Any],
         arrays: Sequence[pa.Array],
-        columns: Sequence[int],
     ) -> BlockTable:
-        made = BlockTable(self._context.schema, columns, keys, pa.Table.from_arrays(arrays, schema=schema))
-        self._context.cache.put_table(BlockPlace(self._context.number, self.id, block), made, entries)
+        made = BlockTable(self._context.schema, keys, pa.Table.from_arrays(arrays, schema=schema))
+        self._context.cache.put_table(self.place, place, made, entries)
         return made
+
+    def fits(self, table: BlockTable, schema: pa.Schema) -> bool:
+        """Whether a table that was made of the segment's columns has them as they are seen.
+
+        Args:
+            table: The table.
+            schema: What its schema should be.
+        """
+        return table.stored is self._context.schema and table.table.schema.equals(schema, check_metadata=True)
 
     def _column_keys(self, columns: Sequence[int], block: int) -> Sequence[CacheKey]:
         """Where columns of a block are in the cache; kept, since the same are asked for again and again."""
@@ -446,7 +440,7 @@ class Segment:
 
     def _key_column(self) -> KeyColumn:
         found: KeyColumn = self._context.cache.get(
-            self._whole_key, lambda: self._context.key_column_of(self.whole_column(self._context.key_column))
+            self.whole_key, lambda: self._context.key_column_of(self.whole_column(self._context.key_column))
         )
         return found
 
@@ -474,32 +468,26 @@ class Segment:
             )
         return positions
 
-    def span(self, low: Edge | None, high: Edge | None) -> tuple[int, int]:
-        """The rows between two places among sorted keys: the first, and the one behind the last.
+    def span(self, low: Keys | None, high: Keys | None) -> tuple[int, int]:
+        """The rows between two edges: the first, and the one behind the last.
 
         Args:
-            low: Where they begin; None for the first row.
-            high: Where they end; None for the last row.
+            low: The first key that belongs to them; None for all before `high`.
+            high: The first key behind them; None for all from `low` on.
         """
-        keys = self._keys_in_memory()
-        if keys is None:
-            # Segments that have none of the rows are not read.
-            if (low is not None and sort_keys.search(self._last[-1:], low.needle, low.side)[0]) or (
-                high is not None and not sort_keys.search(self._first[:1], high.needle, high.side)[0]
-            ):
-                return 0, 0
-            start = 0 if low is None else int(self.position(low.needle, low.side)[0])
-            stop = self.rows if high is None else int(self.position(high.needle, high.side)[0])
-        else:
-            start = 0 if low is None else int(sort_keys.search(keys, low.needle, low.side)[0])
-            stop = self.rows if high is None else int(sort_keys.search(keys, high.needle, high.side)[0])
+        # Segments that have none of the rows are not read.
+        if (low is not None and sort_keys.count_before(self._last[-1:], low)) or (
+            high is not None and not sort_keys.count_before(self._first[:1], high)
+        ):
+            return 0, 0
+        start = 0 if low is None else int(self.position(low, "left")[0])
+        stop = self.rows if high is None else int(self.position(high, "left")[0])
         return start, max(start, stop)
 
     def keys_between(self, start: int, stop: int) -> Keys:
-        """The sort keys of some rows that follow each other, at least one."""
-        whole = self._keys_at_hand(1)
-        if whole is not None:
-            return whole.keys[start:stop]
+        """The sort keys of some rows that follow each other, at least one. For many segments:
+        `find_keys_between`.
+        """
         block_rows = self.record.block_rows
         parts = []
         for block in range(start // block_rows, (stop - 1) // block_rows + 1):
@@ -544,18 +532,13 @@ class Segment:
         inside = sort_keys.find_one(self._block_keys(block), needle)
         return None if inside is None else block * self.record.block_rows + inside
 
-    def _keys_in_memory(self) -> Keys | None:
-        """All sort keys, where they are in memory already."""
-        found: KeyColumn | None = self._context.cache.find(self._whole_key)
-        return None if found is None else found.keys
-
     def _keys_at_hand(self, needles: int) -> KeyColumn | None:
         """All sort keys, when they are in memory already or when about half of the blocks would be read
         anyway; else None.
         """
-        if self.blocks == 1 or needles * 2 >= self.blocks:
+        found: KeyColumn | None = self._context.cache.find(self.whole_key)
+        if found is None and (self.blocks == 1 or needles * 2 >= self.blocks):
             return self._key_column()
-        found: KeyColumn | None = self._context.cache.find(self._whole_key)
         return found
 
     def _block_keys(self, block: int) -> Keys:
@@ -570,7 +553,7 @@ class Segment:
         return bool(after == 0 and before == 1)
 
     def _whole_place(self, column: int) -> CacheKey:
-        return self._whole_key if column == self._context.key_column else self._cache_key(column, WHOLE)
+        return self.whole_key if column == self._context.key_column else self._cache_key(column, WHOLE)
 
     def _cache_key(self, column: int, block: int) -> CacheKey:
         return CacheKey(self._context.number, self.id, block, self._context.numbers[column])
@@ -621,6 +604,67 @@ class Segment:
             raise damage_error("block")
         start, stop = self.block_span(block)
         return decode_block(data, arrow_type, stop - start)
+
+
+def find_tables(segments: Sequence[Segment], place: TablePlace, schema: pa.Schema) -> list[BlockTable | None]:
+    """For each segment a table that was made before; None where there is none. One look at the cache for all,
+    as every query along the key asks many segments.
+
+    Args:
+        segments: Segments of one store.
+        place: Which table of each.
+        schema: Schema of the tables.
+    """
+    if not segments:
+        return []
+    found = segments[0].cache.find_tables([segment.place for segment in segments], place)
+    return [
+        table if table is not None and segment.fits(table, schema) else None
+        for segment, table in zip(segments, found, strict=True)
+    ]
+
+
+def find_spans(segments: Sequence[Segment], low: Keys | None, high: Keys | None) -> list[tuple[int, int]]:
+    """For each segment the rows between two edges, as `Segment.span`; one look at the cache for all.
+
+    Args:
+        segments: Segments of one store.
+        low: As in `Segment.span`.
+        high: As in `Segment.span`.
+    """
+    if not segments:
+        return []
+    edges = [edge for edge in (low, high) if edge is not None]
+    needles = sort_keys.concatenate(edges) if edges else None
+    spans = []
+    found = segments[0].cache.find_all([segment.whole_key for segment in segments])
+    for segment, column in zip(segments, found, strict=True):
+        if column is None or needles is None:
+            spans.append(segment.span(low, high))
+            continue
+        places = (
+            column.keys.searchsorted(needles)
+            if isinstance(needles, np.ndarray)
+            else sort_keys.search(column.keys, needles, "left")
+        ).tolist()
+        start = 0 if low is None else places[0]
+        stop = segment.rows if high is None else places[-1]
+        spans.append((start, max(start, stop)))
+    return spans
+
+
+def find_keys_between(segments: Sequence[Segment], spans: Sequence[tuple[int, int]]) -> list[Keys]:
+    """For each segment the sort keys of some rows, as `Segment.keys_between`; one look at the cache for all.
+
+    Args:
+        segments: Segments of one store, at least one.
+        spans: For each its first row, and the one behind its last.
+    """
+    found = segments[0].cache.find_all([segment.whole_key for segment in segments])
+    return [
+        segment.keys_between(start, stop) if column is None else column.keys[start:stop]
+        for segment, column, (start, stop) in zip(segments, found, spans, strict=True)
+    ]
 
 
 def _array_of(entry: pa.Array | KeyColumn) -> pa.Array:

@@ -1,8 +1,9 @@
 """Rows of a store in the order of its key: sorted runs of its segments, merged as far as somebody reads.
 
 A segment is sorted by key, and so the rows of a key range are a run of it. Several runs are merged a stretch
-at a time. A window of the same number of rows is laid on each run; the nearest of the windows' ends is the
-horizon. No run has a row before the horizon outside its window, so all rows up to there are the next stretch.
+at a time. A window of the same number of rows is laid on each run, and the rows in the windows are sorted
+together. The nearest of the windows' ends is the horizon: no run has a row before it outside its window, so
+all rows up to there are the next of all.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ import pyarrow as pa
 from engine.scan import KeyRange
 from engine.state import keys as sort_keys
 from engine.state.keys import KeyCodec, Keys, Rows
-from engine.state.segment import Edge
+from engine.state.picked_rows import Run, gather_runs
+from engine.state.segment import find_keys_between, find_spans
 from engine.state.version import LiveSegment
 
 LEAST_WINDOW = 16
@@ -26,50 +28,54 @@ WINDOW_GROWTH = 4
 """How much longer every window is than the one before."""
 
 
-class Run(NamedTuple):
-    """Rows of a segment that follow each other: `start` to before `stop`."""
+class LiveRun(NamedTuple):
+    """Rows of a segment that follow each other, dead ones among them: `start` to before `stop`."""
 
     entry: LiveSegment
     start: int
     stop: int
 
 
-def range_edges(codec: KeyCodec, key_range: KeyRange) -> tuple[Edge | None, Edge | None]:
-    """Where a range begins and ends among sorted keys; None where it has no bound.
+def range_edges(codec: KeyCodec, key_range: KeyRange) -> tuple[Keys | None, Keys | None]:
+    """Where a range begins and ends among sorted keys.
 
     Args:
         codec: Of the store.
         key_range: The range.
+
+    Returns:
+        The first key that belongs to it, and the first behind it, each as keys of one row; None for no bound.
     """
-    prefix = [pa.array([value], value.type) for value in key_range.prefix]
     low = high = None
-    if prefix:
-        first, after, is_whole = codec.ranges(prefix)
-        low, high = Edge(first, "left"), Edge(after, "right" if is_whole else "left")
+    if key_range.prefix:
+        low, high = codec.edges(key_range.prefix)
     interval = key_range.interval
     if interval is not None and interval.low is not None:
-        first, after, is_whole = codec.ranges([*prefix, pa.array([interval.low], interval.low.type)])
-        low = Edge(after, "right" if is_whole else "left") if interval.low_open else Edge(first, "left")
+        first, behind = codec.edges((*key_range.prefix, interval.low))
+        if interval.low_open and behind is None:
+            # There is no key above the greatest one.
+            return first, first
+        low = behind if interval.low_open else first
     if interval is not None and interval.high is not None:
-        first, after, is_whole = codec.ranges([*prefix, pa.array([interval.high], interval.high.type)])
-        high = Edge(first, "left") if interval.high_open else Edge(after, "right" if is_whole else "left")
+        first, behind = codec.edges((*key_range.prefix, interval.high))
+        high = first if interval.high_open else behind
     return low, high
 
 
-def find_runs(segments: Sequence[LiveSegment], low: Edge | None, high: Edge | None) -> list[Run]:
+def find_runs(segments: Sequence[LiveSegment], low: Keys | None, high: Keys | None) -> list[LiveRun]:
     """The rows between two edges, of each segment that has some.
 
     Args:
         segments: Where they may be.
-        low: Where they begin.
-        high: Where they end.
+        low: The first key that belongs to them; None for no bound.
+        high: The first key behind them; None for no bound.
     """
-    found = []
-    for entry in segments:
-        start, stop = entry.segment.span(low, high)
-        if start < stop:
-            found.append(Run(entry, start, stop))
-    return found
+    spans = find_spans([entry.segment for entry in segments], low, high)
+    return [
+        LiveRun(entry, start, stop)
+        for entry, (start, stop) in zip(segments, spans, strict=True)
+        if start < stop
+    ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +88,7 @@ class MergedRuns:
         schema: Schema of the columns.
     """
 
-    runs: Sequence[Run]
+    runs: Sequence[LiveRun]
     places: Sequence[int]
     schema: pa.Schema
 
@@ -93,83 +99,96 @@ class MergedRuns:
 
     def stretches(self, wanted: int | None, *, descending: bool = False) -> Iterator[pa.Table]:
         """As `SortedRows.stretches`."""
-        runs = self.runs
+        runs, most = self.runs, wanted
         window = None if wanted is None else LEAST_WINDOW + 2 * wanted // max(1, len(runs))
         while runs:
-            horizon = None if window is None else _horizon(runs, window, descending=descending)
-            taken, runs = _cut(runs, horizon, descending=descending)
-            yield self._table(taken, descending=descending)
-            window = None if window is None else window * WINDOW_GROWTH
+            merged = _merge(runs, window, most, descending=descending)
+            yield self._table(merged)
+            runs = _rest(runs, merged.taken, descending=descending)
+            if window is not None and most is not None:
+                window, most = window * WINDOW_GROWTH, most * WINDOW_GROWTH
 
-    def _table(self, runs: Sequence[Run], *, descending: bool) -> pa.Table:
-        """The live rows of some runs, in order."""
-        rows = _live_order(runs)
-        if not len(rows):
+    def _table(self, merged: _Merged) -> pa.Table:
+        if not len(merged.order):
             return self.schema.empty_table()
-        if descending:
-            rows = rows[::-1]
-        indices = pa.array(rows)
-        parts = [_columns_of(run, self.places) for run in runs]
-        arrays = [
-            pa.concat_arrays([chunk for part in parts for chunk in part[column]]).take(indices)
-            for column in range(len(self.places))
-        ]
-        return pa.Table.from_arrays(arrays, schema=self.schema)
+        runs = [Run(entry.segment, start, stop) for entry, start, stop in merged.rows]
+        return gather_runs(runs, self.places, self.schema).take(pa.array(merged.order))
 
 
-def _horizon(runs: Sequence[Run], window: int, *, descending: bool) -> Keys | None:
-    """The nearest of the ends of windows, as one key; None where all runs end within theirs."""
-    ends = []
-    for run in runs:
-        if run.stop - run.start > window:
-            row = run.stop - window if descending else run.start + window - 1
-            ends.append(run.entry.segment.keys_between(row, row + 1))
-    return sort_keys.extreme(sort_keys.concatenate(ends), greatest=descending) if ends else None
+class _Merged(NamedTuple):
+    """Rows of runs that come next to each other.
+
+    Attributes:
+        taken: How many of each run, dead ones included.
+        rows: They themselves, as they are stored.
+        order: The live ones in order, counted from the first of them on.
+    """
+
+    taken: Sequence[int]
+    rows: Sequence[LiveRun]
+    order: Rows
 
 
-def _cut(
-    runs: Sequence[Run], horizon: Keys | None, *, descending: bool
-) -> tuple[Sequence[Run], Sequence[Run]]:
-    """What of the runs lies up to a horizon, and what is left of them behind it."""
-    if horizon is None:
-        return runs, ()
-    taken, left = [], []
-    edge = Edge(horizon, "left" if descending else "right")
-    for entry, start, stop in runs:
-        row = min(max(entry.segment.span(None, edge)[1], start), stop)
-        near, far = Run(entry, start, row), Run(entry, row, stop)
-        if descending:
-            near, far = far, near
-        if near.start < near.stop:
-            taken.append(near)
-        if far.start < far.stop:
-            left.append(far)
-    return taken, left
+def _merge(runs: Sequence[LiveRun], window: int | None, most: int | None, *, descending: bool) -> _Merged:
+    """The next rows of runs.
+
+    Args:
+        runs: The runs, at least one.
+        window: Length of the windows on them; None for their own.
+        most: How many rows at most; None for any number.
+        descending: Whether the last rows come first.
+    """
+    spans = [
+        (start, stop)
+        if window is None or stop - start <= window
+        else (stop - window, stop)
+        if descending
+        else (start, start + window)
+        for _, start, stop in runs
+    ]
+    lengths = np.array([stop - start for start, stop in spans])
+    begins = np.cumsum(lengths) - lengths
+    keys = find_keys_between([run.entry.segment for run in runs], spans)
+    order = sort_keys.order(sort_keys.concatenate(keys))
+    if descending:
+        order = order[::-1]
+    (cut,) = (lengths < [stop - start for _, start, stop in runs]).nonzero()
+    if len(cut):
+        ranks = np.empty(len(order), np.intp)
+        ranks[order] = np.arange(len(order))
+        ends = begins[cut] if descending else begins[cut] + lengths[cut] - 1
+        order = order[: int(ranks[ends].min()) + 1]
+    order = order[:most]
+    number = np.searchsorted(begins, order, side="right") - 1
+    taken = np.bincount(number, minlength=len(runs))
+    # What is not taken of a window lies behind what is, or before it where the last rows come first.
+    passed = lengths - taken if descending else 0
+    order = order + (np.cumsum(taken) - taken - begins - passed)[number]
+    counts: list[int] = taken.tolist()
+    rows = [
+        LiveRun(entry, stop - count, stop) if descending else LiveRun(entry, start, start + count)
+        for (entry, start, stop), count in zip(runs, counts, strict=True)
+        if count
+    ]
+    return _Merged(counts, rows, _live_rows(rows, order))
 
 
-def _live_order(runs: Sequence[Run]) -> Rows:
-    """The live rows of runs in key order, counted from the first row of the first run on."""
-    rows, keys, begin = [], [], 0
-    for entry, start, stop in runs:
-        live = None if entry.live is None else np.flatnonzero(entry.live[start:stop])
-        if live is None or len(live):
-            found = entry.segment.keys_between(start, stop)
-            keys.append(found if live is None or len(live) == stop - start else sort_keys.take(found, live))
-            rows.append((np.arange(stop - start) if live is None else live) + begin)
-        begin += stop - start
-    if not rows:
-        return np.empty(0, np.intp)
-    together: Rows = np.concatenate(rows)
-    return together if len(keys) == 1 else together[sort_keys.order(sort_keys.concatenate(keys))]
+def _rest(runs: Sequence[LiveRun], taken: Sequence[int], *, descending: bool) -> list[LiveRun]:
+    """What is left of runs once some rows of each are taken."""
+    return [
+        LiveRun(entry, start, stop - count) if descending else LiveRun(entry, start + count, stop)
+        for (entry, start, stop), count in zip(runs, taken, strict=True)
+        if stop - start > count
+    ]
 
 
-def _columns_of(run: Run, places: Sequence[int]) -> list[list[pa.Array]]:
-    """The stored arrays of a run, by column."""
-    segment = run.entry.segment
-    block_rows = segment.record.block_rows
-    found: list[list[pa.Array]] = [[] for _ in places]
-    for block in range(run.start // block_rows, (run.stop - 1) // block_rows + 1):
-        start, stop = max(run.start, block * block_rows), min(run.stop, (block + 1) * block_rows)
-        for chunks, column in zip(found, segment.slices(places, block, start, stop), strict=True):
-            chunks.append(column)
-    return found
+def _live_rows(runs: Sequence[LiveRun], rows: Rows) -> Rows:
+    """Those of some rows that are live, counted from the first row of the first run on."""
+    if all(entry.live is None for entry, _, _ in runs):
+        return rows
+    flags = [
+        np.ones(stop - start, np.uint8) if entry.live is None else entry.live[start:stop]
+        for entry, start, stop in runs
+    ]
+    live: Rows = rows[np.concatenate(flags)[rows] == 1]
+    return live

@@ -59,7 +59,7 @@ class SparseIndex:
         rows = self._search(needles) if len(needles) >= MANY_NEEDLES else self.numbers.searchsorted(needles)
         # A needle behind the last number has the row behind the last one; clipped, it is compared with the
         # last number, which it does not equal.
-        found = np.flatnonzero(self.numbers.take(rows, mode="clip") == needles)
+        (found,) = (self.numbers.take(rows, mode="clip") == needles).nonzero()
         return found, rows[found]
 
     def _search(self, needles: Numbers) -> npt.NDArray[np.intp]:

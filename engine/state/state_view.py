@@ -18,14 +18,13 @@ from engine.errors import NotFound
 from engine.model.partitioning import partition_of, value_partitioner
 from engine.model.schema import Epoch, PartitionId, StoreDefinition
 from engine.scan import EVERYTHING, LIVE_COLUMN, Interval, KeyedRows, KeyRange, RowFilter, ScanStatistics
-from engine.state import keys as sort_keys
-from engine.state.keyed_rows import NO_ROW, copy_rows, find_keyed_rows
-from engine.state.keys import KeyCodec, Keys, Rows
-from engine.state.picked_rows import Pick, gather
-from engine.state.segment import Edge, Segment
-from engine.state.sorted_rows import MergedRuns, find_runs, range_edges
+from engine.state.keyed_rows import NO_ROW, find_keyed_rows
+from engine.state.keys import KeyCodec, Keys
+from engine.state.picked_rows import Pick, Run, gather, gather_runs
+from engine.state.segment import Segment
+from engine.state.sorted_rows import LiveRun, MergedRuns, find_runs, range_edges
 from engine.state.statistics import blocks_that_may_hold
-from engine.state.version import LiveSegment, Version, find_live_ranges, sort_by_live_rows
+from engine.state.version import LiveSegment, Version, find_live_ranges
 
 NO_INTERVALS: Mapping[str, Interval] = MappingProxyType({})
 
@@ -49,26 +48,34 @@ class _Piece(NamedTuple):
         return self.entry.live_array[self.start : self.stop]
 
 
-def _pieces(
-    entry: LiveSegment, intervals: Mapping[str, Interval], low: Edge | None, high: Edge | None
-) -> Sequence[_Piece]:
-    """The rows of a segment that statistics and the edges of the first key column leave. A list, as every
-    query asks every segment.
-    """
+def _pieces(run: LiveRun, intervals: Mapping[str, Interval]) -> Sequence[_Piece]:
+    """The blocks of a run that statistics leave."""
+    entry, start, stop = run
     segment = entry.segment
-    start, stop = (0, segment.rows) if low is None and high is None else segment.span(low, high)
-    if start >= stop:
-        return ()
     block_rows = segment.record.block_rows
-    kept: Sequence[int] = range(start // block_rows, (stop - 1) // block_rows + 1)
+    first, last = start // block_rows, (stop - 1) // block_rows
+    kept: Sequence[int] = range(first, last + 1)
     if intervals:
         may_hold = blocks_that_may_hold(segment.statistics_of, intervals, segment.blocks)
         kept = [block for block in kept if may_hold[block]]
-    pieces = []
-    for block in kept:
-        first = block * block_rows
-        pieces.append(_Piece(entry, block, max(first, start), min(first + block_rows, stop)))
-    return pieces
+    elif first == last:
+        return (_Piece(entry, first, start, stop),)
+    return [
+        _Piece(entry, block, max(block * block_rows, start), min((block + 1) * block_rows, stop))
+        for block in kept
+    ]
+
+
+class _FoundRows(NamedTuple):
+    """The live rows of some points.
+
+    Attributes:
+        picks: The rows, each once.
+        partitions: How many partitions were asked.
+    """
+
+    picks: Sequence[Pick]
+    partitions: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,6 +118,33 @@ class StateView:
         return sum(version.live_rows for version in self.versions.values())
 
     @cached_property
+    def _segments(self) -> Sequence[LiveSegment]:
+        """The segments of all partitions."""
+        return [entry for version in self.versions.values() for entry in version.segments]
+
+    @cached_property
+    def stored_blocks(self) -> int:
+        """How many blocks there are."""
+        return sum(entry.segment.blocks for entry in self._segments)
+
+    @cached_property
+    def _stored_rows(self) -> int:
+        return sum(entry.segment.rows for entry in self._segments)
+
+    def statistics(self, partitions: int, segments: int, blocks: int, rows: int) -> ScanStatistics:
+        """How many of its partitions, segments, blocks and rows were read, and how many there are."""
+        return ScanStatistics(
+            partitions,
+            len(self.versions),
+            segments,
+            len(self._segments),
+            blocks,
+            self.stored_blocks,
+            rows,
+            self._stored_rows,
+        )
+
+    @cached_property
     def _codec(self) -> KeyCodec:
         return KeyCodec([field.type for field in self.definition.key_schema])
 
@@ -131,50 +165,43 @@ class StateView:
         low, high = range_edges(self._codec, KeyRange((), wanted.intervals.get(leading)))
         # The edges are exact; statistics of the leading column have nothing to add.
         others = {name: interval for name, interval in wanted.intervals.items() if name != leading}
-        pieces = [
-            piece
-            for version in self.versions.values()
-            for entry in version.segments
-            for piece in _pieces(entry, others, low, high)
-        ]
-        return PieceScan(self, columns, pieces)
+        runs = find_runs(self._segments, low, high)
+        return PieceScan(self, columns, [piece for run in runs for piece in _pieces(run, others)])
 
     def sorted_rows(self, columns: Sequence[str], key_range: KeyRange) -> MergedRuns:
         """As `StoreView.sorted_rows`."""
-        places, schema = self._project_columns(tuple(columns))
+        places, schema = self.project_columns(tuple(columns))
         low, high = range_edges(self._codec, key_range)
-        return MergedRuns(
-            [
-                run
-                for version in self._versions_of(key_range)
-                for run in find_runs(version.segments, low, high)
-            ],
-            places,
-            schema,
-        )
+        return MergedRuns(find_runs(self._segments_of(key_range), low, high), places, schema)
 
-    def _versions_of(self, key_range: KeyRange) -> Collection[Version]:
-        """The partitions that can have rows of a range."""
+    def _segments_of(self, key_range: KeyRange) -> Sequence[LiveSegment]:
+        """The segments of the partitions that can have rows of a range."""
         placing = len(self.definition.partition_by)
         if len(key_range.prefix) < placing:
-            return self.versions.values()
+            return self._segments
         values = [pa.array([value], value.type) for value in key_range.prefix[:placing]]
         number = PartitionId(int(partition_of(values, self.definition.partitions)[0]))
-        return (self.versions[number],) if number in self.versions else ()
+        return self.versions[number].segments if number in self.versions else ()
 
-    def lookup(
-        self, columns: Sequence[str], points: pa.RecordBatch, intervals: Mapping[str, Interval] = NO_INTERVALS
-    ) -> pa.Table:
-        """As `StoreView.lookup`; rows outside the intervals of some other columns may be left out."""
-        places, schema = self._project_columns(tuple(columns))
+    def lookup(self, columns: Sequence[str], points: pa.RecordBatch) -> pa.Table:
+        """As `StoreView.lookup`."""
+        return self._gather(columns, self.find_rows(points, NO_INTERVALS).picks)
+
+    def _gather(self, columns: Sequence[str], picks: Sequence[Pick]) -> pa.Table:
+        return gather(picks, *self.project_columns(tuple(columns)))
+
+    def find_rows(self, points: pa.RecordBatch, intervals: Mapping[str, Interval]) -> _FoundRows:
+        """The live rows of points; those outside the intervals of some other columns may be left out."""
+        if not points.num_rows:
+            return _FoundRows((), 0)
+        if points.num_columns == len(self.definition.key):
+            columns, partitions = points.columns, self.definition.partitions
+            placed = partition_of(columns[: len(self.definition.partition_by)], partitions)
+            found = find_keyed_rows(self.versions, self._codec.encode(columns), placed, partitions)
+            return _FoundRows(found.picks, found.partitions)
         picks: list[Pick] = []
-        if points.num_rows and points.num_columns == len(self.definition.key):
-            # Keys are encoded once, rather than for each partition.
-            keys = self._codec.encode(points.columns)
-            for version, rows in self._place_points(points):
-                picks += _picks_of_keys(version, keys if rows is None else sort_keys.take(keys, rows))
-            return gather(picks, places, schema)
-        for version, part in self.route_points(points):
+        parts = list(self._route_points(points))
+        for version, part in parts:
             low, high, _ = self._codec.ranges(part)
             kept = (
                 [entry for entry in version.segments if _may_hold(entry, intervals)]
@@ -182,7 +209,7 @@ class StateView:
                 else version.segments
             )
             picks += _picks_of_ranges(kept, *self._narrow_to_wanted(part, intervals, low, high))
-        return gather(picks, places, schema)
+        return _FoundRows(picks, len(parts))
 
     def _narrow_to_wanted(
         self, points: Sequence[pa.Array], intervals: Mapping[str, Interval], low: Keys, high: Keys
@@ -223,19 +250,19 @@ class StateView:
         columns, partitions = keys.columns, self.definition.partitions
         placed = partition_of(columns[: len(self.definition.partition_by)], partitions)
         found = find_keyed_rows(self.versions, self._codec.encode(columns), placed, partitions)
-        rows = copy_rows(found.picks, places, schema)
-        return KeyedRows(rows, pa.array(found.places, mask=found.places == NO_ROW))
+        batches = gather(found.picks, places, schema).to_batches() or [pa.RecordBatch.from_pylist([], schema)]
+        return KeyedRows(pa.concat_batches(batches), pa.array(found.places, mask=found.places == NO_ROW))
 
     @cached_property
     def _partition(self) -> Callable[[int | str], PartitionId]:
         """The partition of a key of one column."""
         return value_partitioner(self.definition.key_schema.field(0).type, self.definition.partitions)
 
-    def _project_columns(self, columns: tuple[str, ...]) -> tuple[Sequence[int], pa.Schema]:
+    def project_columns(self, columns: tuple[str, ...]) -> tuple[tuple[int, ...], pa.Schema]:
         """Places of columns, and the schema that they make."""
         found = self._projections.get(columns)
         if found is None:
-            places = [self.column_index(column) for column in columns]
+            places = tuple(self.column_index(column) for column in columns)
             found = self._projections[columns] = (
                 places,
                 pa.schema([self.definition.schema.field(place) for place in places]),
@@ -243,38 +270,27 @@ class StateView:
         return found
 
     @cached_property
-    def _projections(self) -> dict[tuple[str, ...], tuple[Sequence[int], pa.Schema]]:
+    def _projections(self) -> dict[tuple[str, ...], tuple[tuple[int, ...], pa.Schema]]:
         return {}
 
-    def route_points(self, points: pa.RecordBatch) -> Iterator[tuple[Version, Sequence[pa.Array]]]:
+    def _route_points(self, points: pa.RecordBatch) -> Iterator[tuple[Version, Sequence[pa.Array]]]:
         """Each partition that some of the points can be on, with those points' columns."""
-        for version, rows in self._place_points(points):
-            yield (
-                version,
-                points.columns
-                if rows is None
-                else [column.take(pa.array(rows)) for column in points.columns],
-            )
-
-    def _place_points(self, points: pa.RecordBatch) -> Iterator[tuple[Version, Rows | None]]:
-        """Each partition that some of the points can be on, and which of them; None for all."""
-        if not points.num_rows:
-            return
         if points.num_columns < len(self.definition.partition_by):
-            yield from ((version, None) for version in self.versions.values())
+            yield from ((version, points.columns) for version in self.versions.values())
             return
         columns = [points.column(place) for place in range(len(self.definition.partition_by))]
         placed = partition_of(columns, self.definition.partitions)
         if len(placed) == 1:
             only = self.versions.get(PartitionId(int(placed[0])))
             if only is not None:
-                yield only, None
+                yield only, points.columns
             return
         order = np.argsort(placed, kind="stable")
         bounds = np.searchsorted(placed[order], np.arange(self.definition.partitions + 1)).tolist()
         for partition, (start, stop) in enumerate(pairwise(bounds)):
             if start < stop and partition in self.versions:
-                yield self.versions[PartitionId(partition)], order[start:stop]
+                rows = pa.array(order[start:stop])
+                yield self.versions[PartitionId(partition)], [column.take(rows) for column in points.columns]
 
     def column_index(self, column: str) -> int:
         """Where a column is in the store's schema.
@@ -286,39 +302,6 @@ class StateView:
         if place < 0:
             raise NotFound(f"Store {self.definition.name} has no column {column}.")
         return place
-
-
-FEW_KEYS = 4
-"""Up to so many keys of a partition are looked up one by one: to search for all together takes a dozen calls
-of numpy a segment, however few there are.
-"""
-
-
-def _picks_of_keys(version: Version, needles: Keys) -> Iterator[Pick]:
-    """The live rows of whole keys."""
-    if len(needles) <= FEW_KEYS:
-        yield from _picks_one_by_one(version, needles)
-        return
-    if len(needles) > 1:
-        needles = sort_keys.take(needles, sort_keys.order_of_last(needles))
-    for entry in sort_by_live_rows(version.segments):
-        found, rows = entry.find_live(needles)
-        if len(rows):
-            yield Pick(entry.segment, rows)
-        if len(found) == len(needles):
-            return
-        needles = sort_keys.remove(needles, found)
-
-
-def _picks_one_by_one(version: Version, needles: Keys) -> Iterator[Pick]:
-    seen: set[tuple[int, int]] = set()
-    for place in range(len(needles)):
-        found = version.find_one(needles[place])
-        if found is not None:
-            segment, row = found
-            if (segment.id, row) not in seen:
-                seen.add((segment.id, row))
-                yield Pick(segment, np.array([row]))
 
 
 def _may_hold(entry: LiveSegment, intervals: Mapping[str, Interval]) -> bool:
@@ -384,20 +367,12 @@ class PieceScan:
     @cached_property
     def statistics(self) -> ScanStatistics:
         """What pruning left."""
-        entries = [entry for version in self.view.versions.values() for entry in version.segments]
-        read = {id(piece.entry) for piece in self.pieces}
-        partitions = sum(
-            any(id(entry) in read for entry in version.segments) for version in self.view.versions.values()
-        )
-        return ScanStatistics(
-            partitions_read=partitions,
-            partitions=len(self.view.versions),
-            segments_read=len(read),
-            segments=len(entries),
-            blocks_read=len(self.pieces),
-            blocks=sum(entry.segment.blocks for entry in entries),
-            rows_read=sum(piece.stop - piece.start for piece in self.pieces),
-            rows=sum(entry.segment.rows for entry in entries),
+        segments = {piece.entry.segment.place for piece in self.pieces}
+        return self.view.statistics(
+            len({place.partition for place in segments}),
+            len(segments),
+            len(self.pieces),
+            sum([piece.stop - piece.start for piece in self.pieces]),
         )
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -424,6 +399,18 @@ class PieceScan:
         ]
         return pa.Table.from_arrays(arrays, schema=self.schema)
 
+    def live_rows(self) -> pa.Table:
+        """As `Scan.live_rows`."""
+        places, schema = self.view.project_columns(tuple(self.columns))
+        if all(piece.entry.is_all_live(piece.start, piece.stop) for piece in self.pieces):
+            runs = [Run(piece.entry.segment, piece.start, piece.stop) for piece in self.pieces]
+            return gather_runs(runs, places, schema)
+        picks = [
+            Pick(piece.entry.segment, piece.entry.keep_live(np.arange(piece.start, piece.stop)))
+            for piece in self.pieces
+        ]
+        return gather([pick for pick in picks if len(pick.rows)], places, schema)
+
 
 @dataclass(frozen=True, eq=False)
 class PointScan:
@@ -442,44 +429,41 @@ class PointScan:
     intervals: Mapping[str, Interval]
 
     @cached_property
-    def _found(self) -> pa.Table:
-        return self.view.lookup(self.columns, self.points, self.intervals)
+    def _found(self) -> _FoundRows:
+        return self.view.find_rows(self.points, self.intervals)
+
+    @cached_property
+    def _table(self) -> pa.Table:
+        return gather(self._found.picks, *self.view.project_columns(tuple(self.columns)))
 
     @property
     def schema(self) -> pa.Schema:
         """The columns asked for."""
-        return self._found.schema
+        return self._table.schema
 
     @property
     def nbytes(self) -> int:
         """Arrow bytes of the rows, without what they are slices of."""
-        return int(self._found.nbytes)
+        return int(self._table.nbytes)
 
     @cached_property
     def statistics(self) -> ScanStatistics:
-        """What the points leave: partitions by their hash. Segments and blocks are not counted one by one;
-        there are no more than pieces of rows.
+        """What the points leave: partitions by their hash. Blocks are not counted one by one; there are no
+        more than rows.
         """
-        everything = PieceScan(self.view, self.columns, []).statistics
-        read = {id(version) for version, _ in self.view.route_points(self.points)}
-        found = self._found.num_rows
-        chunks = self._found.column(0).num_chunks if self.columns else 0
-        segments, blocks = min(chunks, everything.segments), min(chunks, everything.blocks)
-        return ScanStatistics(
-            len(read),
-            everything.partitions,
-            segments,
-            everything.segments,
-            blocks,
-            everything.blocks,
-            found,
-            everything.rows,
-        )
+        found, view = self._found, self.view
+        rows = sum([len(pick.rows) for pick in found.picks])
+        segments = {pick.segment.place for pick in found.picks}
+        return view.statistics(found.partitions, len(segments), min(rows, view.stored_blocks), rows)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows."""
-        yield from self._found.to_batches()
+        yield from self._table.to_batches()
 
     def to_table(self) -> pa.Table:
         """The rows as one table."""
-        return self._found
+        return self._table
+
+    def live_rows(self) -> pa.Table:
+        """As `Scan.live_rows`."""
+        return self._table

@@ -64,6 +64,10 @@ class LiveSegment:
         segment = self.segment.reshape(context)
         return self if segment is self.segment else LiveSegment(segment, self.live, self.live_rows)
 
+    def is_all_live(self, start: int, stop: int) -> bool:
+        """Whether no row from one number to before another is dead."""
+        return self.live is None or bool(self.live[start:stop].all())
+
     def keep_live(self, rows: Rows) -> Rows:
         """Those of the rows that are live."""
         return rows if self.live is None else rows[self.live[rows] == 1]

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from engine.duckdb.deadline import Deadline
 from engine.model.schema import StoreDefinition, StoreName
-from engine.plan.statement import ReadyStatement, lists_fit
+from engine.plan.statement import ReadyStatement
 from engine.sql.literals import LiftedText, lift
 from engine.sql.versions import NO_MOMENTS, Moments
 from engine.statements.column_names import ColumnNames
@@ -120,7 +120,7 @@ class StatementCache:
         lifted = lift(text, dialect)
         lists = {entry.name: entry.rows for entry in lifted.lists}
         kept = self._find_or_make(lifted, dialect, tables, (moments, shapes), deadline)
-        if lists and not lists_fit(kept.bound):
+        if lists and not kept.has_fitting_lists:
             lifted, lists = lift(text, dialect, lists=False), {}
             kept = self._find_or_make(lifted, dialect, tables, (moments, shapes), deadline)
         return ReadyText(text, kept, lists, moments)

@@ -11,13 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 
 import pyarrow as pa
 
 from engine.errors import LivestateError
 from engine.model.schema import StoreDefinition, StoreName
 from engine.plan.value_places import value_places
-from engine.plan.values import UNKNOWN, Constant, exact_value
+from engine.plan.values import UNKNOWN, Constant, exact_integers, exact_value
 from engine.sql.bind import bind
 from engine.sql.literals import MIN_LIST_LENGTH, Template, lift, template_of
 from engine.sql.parse import StatementClass, parse
@@ -93,20 +95,37 @@ class Templates:
 
 
 def _parametrize(template: Template, types: Sequence[pa.DataType | None]) -> ParametrizedText | None:
-    parts = [template.parts[0]]
+    values = _exact_values(template.values, types)
+    if not values:
+        return None
+    parts, number = [template.parts[0]], 0
+    for arrow_type, written, behind in zip(types, template.written, template.parts[1:], strict=True):
+        number += arrow_type is not None
+        parts += (written if arrow_type is None else f" ${number} ", behind)
+    return ParametrizedText("".join(parts), values, number == len(types))
+
+
+def _exact_values(
+    literals: Sequence[int | str], types: Sequence[pa.DataType | None]
+) -> tuple[pa.Scalar, ...] | None:
+    """The literals that are values, as values of their types; None where one is not exactly such a value."""
     values: list[pa.Scalar] = []
-    for arrow_type, value, written, behind in zip(
-        types, template.values, template.written, template.parts[1:], strict=True
-    ):
+    for arrow_type, run in groupby(zip(types, literals, strict=True), key=itemgetter(0)):
         if arrow_type is None:
-            parts += (written, behind)
             continue
-        exact = exact_value(Constant(value, literal=True), arrow_type)
-        if exact is UNKNOWN or exact is None:
-            return None
-        values.append(exact)
-        parts += (f" ${len(values)} ", behind)
-    return ParametrizedText("".join(parts), tuple(values), len(values) == len(types)) if values else None
+        found = [literal for _, literal in run]
+        if len(found) > 1 and pa.types.is_integer(arrow_type):
+            exact = exact_integers(found, arrow_type)
+            if exact is None:
+                return None
+            values += exact
+            continue
+        for literal in found:
+            one = exact_value(Constant(literal, literal=True), arrow_type)
+            if one is UNKNOWN or one is None:
+                return None
+            values.append(one)
+    return tuple(values)
 
 
 def _values_of(template: Template, tables: Tables) -> _Values:

@@ -51,6 +51,12 @@ class MemoryScan:
     def to_table(self) -> pa.Table:
         return pa.Table.from_batches(list(self.batches()), self.schema)
 
+    def live_rows(self) -> pa.Table:
+        if LIVE_COLUMN not in self.schema.names:
+            return self.table.combine_chunks()
+        live = pc.equal(self.table.column(LIVE_COLUMN), 1)
+        return self.table.filter(live).drop_columns([LIVE_COLUMN]).combine_chunks()
+
 
 @dataclass(frozen=True)
 class MemorySortedRows:

@@ -37,6 +37,9 @@ class BlockScan:
     def to_table(self) -> pa.Table:
         return pa.Table.from_batches(list(self.batches()), self.schema)
 
+    def live_rows(self) -> pa.Table:
+        return self.to_table()
+
 
 def blocks(count: int, *, live: bool) -> BlockScan:
     schema = pa.schema([("a", pa.int64())] + ([(LIVE_COLUMN, pa.uint8())] if live else []))

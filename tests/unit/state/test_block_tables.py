@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from engine.model.schema import TOMBSTONE_COLUMN, Epoch, PartitionId, define_store
-from engine.state.cache import WHOLE, BlockPlace, BlockTable, CacheKey, ColumnCache
+from engine.state.cache import WHOLE, BlockTable, CacheKey, ColumnCache, SegmentPlace, TablePlace
 from engine.state.partition import PartitionStore
 from engine.state.segment import LARGEST_JOINED_SHARE, Segment, cache_keys
 from engine.state.state_options import StateOptions
@@ -24,7 +24,7 @@ TABLE = pa.table(
         "name": [f"n{n}" for n in range(ROWS)],
     }
 )
-PLACE = BlockPlace(1, 1, 0)
+SEGMENT, PLACE = SegmentPlace(1, 1), TablePlace(0, (0, 1))
 COLUMN = pa.array(range(10), pa.int64())
 ROOM_FOR_THREE = 3 * COLUMN.nbytes
 
@@ -142,45 +142,48 @@ def _keep(cache: ColumnCache, *columns: int) -> BlockTable:
     keys = [_key(column) for column in columns]
     for key in keys:
         cache.put(key, COLUMN)
-    table = BlockTable(
-        TABLE.schema, columns, keys, pa.table([COLUMN] * len(columns), [str(column) for column in columns])
-    )
-    cache.put_table(PLACE, table, cache.find_all(keys))
+    names = [str(column) for column in columns]
+    table = BlockTable(TABLE.schema, keys, pa.table([COLUMN] * len(columns), names))
+    cache.put_table(SEGMENT, PLACE, table, cache.find_all(keys))
     return table
+
+
+def _table(cache: ColumnCache) -> BlockTable | None:
+    return cache.find_tables([SEGMENT], PLACE)[0]
 
 
 def test_a_table_goes_with_the_first_of_its_columns() -> None:
     cache = ColumnCache(ROOM_FOR_THREE)
-    assert cache.find_table(PLACE) is None
+    assert _table(cache) is None
     table = _keep(cache, 0, 1)
-    assert cache.find_table(PLACE) is table
+    assert _table(cache) is table
     assert cache.nbytes == 2 * COLUMN.nbytes
     cache.put(_key(0, segment=2), COLUMN)
-    assert cache.find_table(PLACE) is table
+    assert _table(cache) is table
     cache.find(_key(1))
     cache.put(_key(1, segment=2), COLUMN)
     cache.put(_key(2, segment=2), COLUMN)
-    assert (cache.find(_key(0)), cache.find_table(PLACE)) == (None, None)
+    assert (cache.find(_key(0)), _table(cache)) == (None, None)
 
 
 def test_a_column_put_anew_or_dropped_takes_the_table_along() -> None:
     cache = ColumnCache(ROOM_FOR_THREE)
     _keep(cache, 0, 1)
     cache.put(_key(1), COLUMN.slice(0))
-    assert cache.find_table(PLACE) is None
+    assert _table(cache) is None
     _keep(cache, 0, 1)
     cache.drop([_key(0)])
-    assert cache.find_table(PLACE) is None
+    assert _table(cache) is None
 
 
 def test_columns_of_a_table_that_is_used_stay() -> None:
     cache = ColumnCache(ROOM_FOR_THREE)
     table = _keep(cache, 0, 1)
     cache.put(_key(0, segment=2), COLUMN)
-    assert cache.find_table(PLACE) is table
+    assert _table(cache) is table
     cache.put(_key(1, segment=2), COLUMN)
     assert cache.find(_key(0, segment=2)) is None
-    assert cache.find_table(PLACE) is table
+    assert _table(cache) is table
 
 
 @pytest.mark.parametrize("entries", [[COLUMN, None], [COLUMN, COLUMN.slice(0)]])
@@ -189,11 +192,12 @@ def test_a_table_of_columns_that_are_not_those_kept_is_not_kept(entries: list[pa
     for column in (0, 1):
         cache.put(_key(column), COLUMN)
     cache.put_table(
+        SEGMENT,
         PLACE,
-        BlockTable(TABLE.schema, (0, 1), [_key(0), _key(1)], pa.table([COLUMN, COLUMN], ["0", "1"])),
+        BlockTable(TABLE.schema, [_key(0), _key(1)], pa.table([COLUMN, COLUMN], ["0", "1"])),
         entries,
     )
-    assert cache.find_table(PLACE) is None
+    assert _table(cache) is None
 
 
 @pytest.mark.parametrize("arrow_type", [pa.int64(), pa.uint64(), pa.string()])

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import random
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from engine.model.schema import TOMBSTONE_COLUMN, Epoch, PartitionId, StoreDefinition, define_store
-from engine.scan import Interval, KeyRange
+from engine.scan import Interval, KeyRange, RowFilter
 from engine.state.cache import ColumnCache
 from engine.state.partition import PartitionStore
 from engine.state.state_options import StateOptions
@@ -147,3 +150,50 @@ def test_only_what_is_asked_for_is_read(made: tuple[StateView, list[Row]]) -> No
     view, rows = made
     first = next(view.sorted_rows(SCHEMA.names, KeyRange()).stretches(1, descending=True))
     assert 0 < first.num_rows < len(rows)
+
+
+EXTREMES: dict[pa.DataType, list[Any]] = {
+    pa.int8(): [-128, -127, 0, 126, 127],
+    pa.int64(): [-(2**63), -1, 2**63 - 2, 2**63 - 1],
+    pa.uint64(): [0, 1, 2**64 - 2, 2**64 - 1],
+    pa.bool_(): [False, True],
+    pa.date32(): [dt.date(1, 1, 1), dt.date(1970, 1, 1), dt.date(9999, 12, 31)],
+    pa.timestamp("us"): [dt.datetime(1, 1, 1), dt.datetime(9999, 12, 31, 23, 59, 59, 999_999)],  # noqa: DTZ001
+    pa.string(): ["", "\x00", "a", "a\x00", "a\x00\x00", "b"],
+    pa.binary(): [b"", b"\x00", b"\xff", b"\xff\x00", b"\xff\xff"],
+}
+
+
+@pytest.mark.parametrize("arrow_type", EXTREMES, ids=str)
+def test_ranges_end_at_the_least_and_the_greatest_values(tmp_path: Path, arrow_type: pa.DataType) -> None:
+    values = EXTREMES[arrow_type]
+    schema = pa.schema([("k", arrow_type), ("n", pa.int64())])
+    definition = define_store("things", schema, ["k"], partitions=1)
+    store = PartitionStore(definition, PartitionId(0), tmp_path, ColumnCache(1 << 20), OPTIONS)
+    try:
+        for epoch, chosen in enumerate((values[::2], values[1::2]), 1):
+            numbers = [values.index(value) for value in chosen]
+            batch = pa.record_batch(
+                [pa.array(chosen, arrow_type), pa.array(numbers, pa.int64())], schema=schema
+            )
+            flags = pa.array([False] * len(chosen))
+            version = store.apply(Epoch(epoch), batch.append_column(TOMBSTONE_COLUMN, flags))
+        view = StateView(definition, Epoch(2), 0, {PartitionId(0): version})
+        for low, high in product([None, *values], [None, *values]):
+            for low_open, high_open in product([False, True], [False, True]):
+                least, greatest = (
+                    None if value is None else pa.scalar(value, arrow_type) for value in (low, high)
+                )
+                interval = Interval(least, greatest, low_open, high_open)
+                expected = [
+                    number
+                    for number, value in enumerate(values)
+                    if (low is None or value > low or (value == low and not low_open))
+                    and (high is None or value < high or (value == high and not high_open))
+                ]
+                ordered = view.sorted_rows(["n"], KeyRange((), interval)).stretches(None)
+                assert [number for part in ordered for number in part["n"].to_pylist()] == expected, interval
+                scanned = view.scan(["n"], RowFilter(None, {"k": interval})).live_rows()
+                assert sorted(scanned["n"].to_pylist()) == expected, interval
+    finally:
+        store.close()
