@@ -44,6 +44,7 @@ _SWITCH = re.compile(r"/switches/(\d{10})\.json\Z", re.ASCII)
 _SNAPSHOTS = "snapshots"
 _SNAPSHOT_SUFFIX = ".snapshot"
 _PART_SUFFIX = ".part"
+_CHECKSUMS_SUFFIX = ".checksums"
 _EPOCH_DIGITS = 20
 _SAFE = frozenset(string.ascii_letters + string.digits + "_-.")
 _MAX_SEGMENT = 180
@@ -185,6 +186,16 @@ def part_name(path: str) -> str | None:
     """The name of a part by its path; None for anything else."""
     name = path.rpartition("/")[2]
     return name.removesuffix(_PART_SUFFIX) if name.endswith(_PART_SUFFIX) else None
+
+
+def checksums_path(group: GroupName, epoch: Epoch, name: str) -> str:
+    """Where the checksums of what one host has at the epoch of a snapshot are."""
+    return f"{parts_path(group, epoch)}/{name}{_CHECKSUMS_SUFFIX}"
+
+
+def is_checksums_path(path: str) -> bool:
+    """Whether a path is that of checksums of a host."""
+    return path.endswith(_CHECKSUMS_SUFFIX)
 
 
 def snapshot_data_path(group: GroupName, epoch: Epoch, name: str) -> str:

@@ -4,11 +4,13 @@ is due.
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from engine.changelog.commit import BEFORE_FIRST, Commit, DataFile
+from engine.model.row_checksum import RowChecksum
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreName
 
 MIB = 1024 * 1024
@@ -18,6 +20,7 @@ request.
 """
 
 StorePartition = tuple[StoreName, PartitionId]
+RowChecksums = Mapping[StorePartition, RowChecksum]
 StoredColumns = Mapping[str, str]
 """Names of a store's stored columns and their SQL types, in their order."""
 
@@ -33,6 +36,8 @@ class SnapshotPart:
         files: Where the rows are.
         generation: As `Snapshot.generation`.
         digest: As `Snapshot.digest`: rows of another history of the same epoch do not belong to the snapshot.
+        checksums: Of the live rows of the partitions, tombstones left out; none where an older version wrote
+            it.
     """
 
     name: str
@@ -41,11 +46,27 @@ class SnapshotPart:
     files: tuple[DataFile, ...]
     generation: int = 0
     digest: str = ""
+    checksums: RowChecksums = field(default_factory=dict)
 
     @property
     def nbytes(self) -> int:
         """Bytes of all files."""
         return sum(file.size for file in self.files)
+
+
+@dataclass(frozen=True)
+class HostChecksums:
+    """What a host has of some partitions at the epoch of a snapshot.
+
+    Attributes:
+        host: Its name.
+        digest: As `Commit.digest` of the epoch, by which the host has come there.
+        checksums: Of the live rows of the partitions, tombstones left out.
+    """
+
+    host: str
+    digest: str
+    checksums: RowChecksums
 
 
 @dataclass(frozen=True)
@@ -97,6 +118,13 @@ class Snapshot:
         """The part that has a partition; None if it is empty."""
         return self._homes.get((store, partition))
 
+    @property
+    def checksums(self) -> RowChecksums:
+        """Checksums of the live rows of partitions, as far as they are known."""
+        return {
+            place: part.checksums[place] for place, part in self._homes.items() if place in part.checksums
+        }
+
 
 def parts_covering(
     parts: Iterable[SnapshotPart], wanted: Collection[StorePartition]
@@ -118,6 +146,30 @@ def parts_covering(
             chosen.append(part)
             missing -= part.covers
     return None if missing else tuple(chosen)
+
+
+# ---- whether hosts agree
+
+
+def disputed_partitions(claims: Iterable[HostChecksums]) -> Mapping[StorePartition, RowChecksum | None]:
+    """The partitions of which hosts do not all have the same rows.
+
+    Args:
+        claims: What hosts have at one epoch of one history.
+
+    Returns:
+        For each of them what more than half of the hosts have; None where that is nothing.
+    """
+    counts: dict[StorePartition, Counter[RowChecksum]] = defaultdict(Counter)
+    for claim in claims:
+        for place, checksum in claim.checksums.items():
+            counts[place][checksum] += 1
+    disputed: dict[StorePartition, RowChecksum | None] = {}
+    for place, found in counts.items():
+        if len(found) > 1:
+            ((most, votes),) = found.most_common(1)
+            disputed[place] = most if 2 * votes > found.total() else None
+    return disputed
 
 
 # ---- when

@@ -1,27 +1,29 @@
 """The stored bytes of snapshots: of what makes one count, and of the parts that hosts write. Their data files
 are those of epochs.
 
-Each is one document in a frame (`engine.changelog.frames`) with the magic "LSSNAPSH" or "LSSNPART". What
-makes a snapshot count repeats the documents of its parts, so that a reader needs one request to know where
-every row is.
+Each is one document in a frame (`engine.changelog.frames`) with the magic "LSSNAPSH" or "LSSNPART"; what
+hosts say of their rows has "LSSNSUMS". What makes a snapshot count repeats the documents of its parts, so
+that a reader needs one request to know where every row is.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from engine.changelog.codec import describe, file_document, file_of, generation_document, generation_of
 from engine.changelog.frames import Frame, damage_error
-from engine.changelog.snapshot import Snapshot, SnapshotPart
+from engine.changelog.snapshot import HostChecksums, Snapshot, SnapshotPart
 from engine.errors import Corrupt
-from engine.model.schema import Epoch, GroupName
+from engine.model.row_checksum import RowChecksum
+from engine.model.schema import Epoch, GroupName, PartitionId, StoreName
 
 _SNAPSHOT = Frame(b"LSSNAPSH")
 _PART = Frame(b"LSSNPART")
+_CHECKSUMS = Frame(b"LSSNSUMS")
 
 
 def encode_snapshot(snapshot: Snapshot) -> pa.Buffer:
@@ -102,8 +104,48 @@ def decode_part(group: GroupName, epoch: Epoch, data: pa.Buffer) -> SnapshotPart
         raise damage_error(what) from error
 
 
+def encode_checksums(group: GroupName, epoch: Epoch, claim: HostChecksums) -> pa.Buffer:
+    """The stored form of what a host has."""
+    document = {
+        "group": group,
+        "epoch": epoch,
+        "host": claim.host,
+        "digest": claim.digest,
+        "checksums": [[*place, str(checksum)] for place, checksum in sorted(claim.checksums.items())],
+    }
+    return pa.py_buffer(_CHECKSUMS.encode(document))
+
+
+def decode_checksums(group: GroupName, epoch: Epoch, data: pa.Buffer) -> HostChecksums:
+    """Read what a host has.
+
+    Args:
+        group: The store group that it was stored under.
+        epoch: The epoch that it was stored under.
+        data: All its bytes.
+
+    Raises:
+        Corrupt: The bytes are none of that group and epoch, are damaged, or are of another format.
+    """
+    what = f"The checksums of a host at {describe(group, epoch)}"
+    document = _decode_rows(_CHECKSUMS, data, what)
+    try:
+        if (document["group"], document["epoch"]) != (group, epoch):
+            raise damage_error(what)
+        return HostChecksums(
+            str(document["host"]),
+            str(document["digest"]),
+            {
+                (StoreName(store), PartitionId(number)): RowChecksum.from_text(text)
+                for store, number, text in document["checksums"]
+            },
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise damage_error(what) from error
+
+
 def _part_document(part: SnapshotPart) -> dict[str, Any]:
-    covers: dict[str, list[int]] = defaultdict(list)
+    covers: dict[StoreName, list[PartitionId]] = defaultdict(list)
     for store, partition in sorted(part.covers):
         covers[store].append(partition)
     return {
@@ -113,6 +155,7 @@ def _part_document(part: SnapshotPart) -> dict[str, Any]:
                 "name": store,
                 "columns": [{"name": name, "type": type_name} for name, type_name in columns.items()],
                 "partitions": covers[store],
+                **_checksums_document(part, store, covers[store]),
             }
             for store, columns in part.stores.items()
         ],
@@ -120,6 +163,15 @@ def _part_document(part: SnapshotPart) -> dict[str, Any]:
         **generation_document(part.generation),
         "digest": part.digest,
     }
+
+
+def _checksums_document(
+    part: SnapshotPart, store: StoreName, partitions: Sequence[PartitionId]
+) -> Mapping[str, Any]:
+    """The checksums of a store, in the order of its partitions; nothing where they are not known."""
+    if not part.checksums:
+        return {}
+    return {"checksums": [str(part.checksums[store, partition]) for partition in partitions]}
 
 
 def _part_of(document: Mapping[str, Any], generation: int) -> SnapshotPart:
@@ -138,6 +190,12 @@ def _part_of(document: Mapping[str, Any], generation: int) -> SnapshotPart:
         files=files,
         generation=generation,
         digest=str(document.get("digest", "")),
+        checksums={
+            (store["name"], partition): RowChecksum.from_text(text)
+            for store in stores
+            if "checksums" in store
+            for partition, text in zip(store["partitions"], store["checksums"], strict=True)
+        },
     )
 
 

@@ -14,6 +14,8 @@ from engine.changelog.codec import DATA_HEADER_LENGTH, data_header, decode_slice
 from engine.changelog.commit import Commit, DataFile
 from engine.changelog.data_files import read_slices
 from engine.changelog.layout import (
+    checksums_path,
+    is_checksums_path,
     part_name,
     part_path,
     parts_path,
@@ -25,15 +27,24 @@ from engine.changelog.layout import (
 from engine.changelog.objects import Objects
 from engine.changelog.snapshot import (
     MIB,
+    HostChecksums,
     Snapshot,
     SnapshotPart,
     StoredColumns,
     StorePartition,
     parts_covering,
 )
-from engine.changelog.snapshot_codec import decode_part, decode_snapshot, encode_part, encode_snapshot
+from engine.changelog.snapshot_codec import (
+    decode_checksums,
+    decode_part,
+    decode_snapshot,
+    encode_checksums,
+    encode_part,
+    encode_snapshot,
+)
 from engine.errors import Corrupt, LivestateError
-from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
+from engine.model.row_checksum import RowChecksum, checksum_rows
+from engine.model.schema import TOMBSTONE_COLUMN, Epoch, GroupName, PartitionId, StoreDefinition, StoreName
 from engine.model.sql_types import sql_type
 
 FILE_BYTES = 64 * MIB
@@ -121,8 +132,9 @@ class Snapshots:
             Live rows in the stored schema, a batch for each slice; each key once.
 
         Raises:
-            Corrupt: Bytes are missing or damaged, or the rows are stored in other columns than the store's;
-                the message names group and epoch.
+            Corrupt: Bytes are missing or damaged, the rows are stored in other columns than the store's, or
+                all of them together, which is known behind the last, are not those whose checksum the
+                snapshot has; the message names group and epoch.
             Unavailable: The changelog cannot be reached.
         """
         part = snapshot.part_of(definition.name, partition)
@@ -133,6 +145,7 @@ class Snapshots:
             raise Corrupt(
                 f"The rows of store {definition.name} in {where} do not fit the store's definition."
             )
+        found = RowChecksum()
         for file in part.files:
             wanted = [
                 entry
@@ -143,7 +156,14 @@ class Snapshots:
                 self._objects, snapshot_data_path(self.group, snapshot.epoch, file.name), file, wanted, where
             )
             for entry, content in zip(wanted, contents, strict=True):
-                yield decode_slice(entry, content, definition.stored_schema, where)
+                rows = decode_slice(entry, content, definition.stored_schema, where)
+                found += _checksum_of(rows)
+                yield rows
+        if part.checksums.get((definition.name, partition), found) != found:
+            raise Corrupt(
+                f"The rows of store {definition.name}, partition {partition}, in {where} are not those that "
+                "the host had: their checksum differs."
+            )
 
     # ---- making one
 
@@ -187,17 +207,49 @@ class Snapshots:
         """
         name = secrets.token_hex(8)
         files: list[DataFile] = []
+        checksums = dict.fromkeys(covers, RowChecksum())
         try:
-            for tables in _file_tables(rows):
+            for tables in _file_tables(_counted_rows(rows, checksums)):
                 files.append(self._write_file(epoch, f"{name}-{len(files)}.arrow", tables, generation))
             stores = {store: stored_columns(definitions[store]) for store, _ in covers}
-            part = SnapshotPart(name, stores, frozenset(covers), tuple(files), generation, digest)
+            part = SnapshotPart(name, stores, frozenset(covers), tuple(files), generation, digest, checksums)
             self._objects.put(part_path(self.group, epoch, name), [encode_part(self.group, epoch, part)])
         except LivestateError:
             with contextlib.suppress(LivestateError):
                 self._objects.delete([snapshot_data_path(self.group, epoch, file.name) for file in files])
             raise
         return part
+
+    def write_checksums(self, epoch: Epoch, claim: HostChecksums) -> None:
+        """Write what a host has, so that hosts see whether they have the same.
+
+        Args:
+            epoch: The epoch of a snapshot.
+            claim: What the host has there.
+
+        Raises:
+            LimitExceeded: The disk is full.
+            Unavailable: The changelog cannot be reached.
+        """
+        path = checksums_path(self.group, epoch, secrets.token_hex(8))
+        self._objects.put(path, [encode_checksums(self.group, epoch, claim)])
+
+    def checksums(self, epoch: Epoch, digest: str) -> list[HostChecksums]:
+        """What hosts have said that they have at the epoch of a snapshot. What is damaged is left out, and so
+        is what is of another history.
+
+        Args:
+            epoch: The epoch.
+            digest: As `Commit.digest` of it.
+        """
+        found = []
+        for path in self._objects.list(parts_path(self.group, epoch)):
+            data = self._objects.get(path) if is_checksums_path(path) else None
+            if data is not None:
+                with contextlib.suppress(Corrupt):
+                    claim = decode_checksums(self.group, epoch, data)
+                    found += [claim] if claim.digest == digest else []
+        return found
 
     def _write_file(
         self,
@@ -281,6 +333,18 @@ class Snapshots:
         self._objects.delete(dropped)
         self._objects.delete([path for path, epoch in others.items() if epoch < newest and epoch not in kept])
         return len(dropped)
+
+
+def _counted_rows(rows: StoredRows, checksums: dict[StorePartition, RowChecksum]) -> StoredRows:
+    """Rows, which are added to the checksums of their partitions on the way."""
+    for place, batch in rows:
+        checksums[place] += _checksum_of(batch)
+        yield place, batch
+
+
+def _checksum_of(rows: pa.RecordBatch) -> RowChecksum:
+    """The checksum of live rows; tombstones are none."""
+    return RowChecksum() if TOMBSTONE_COLUMN in rows.schema.names else checksum_rows(rows)
 
 
 def _file_tables(rows: StoredRows) -> Iterator[dict[StoreName, dict[PartitionId, pa.RecordBatch]]]:

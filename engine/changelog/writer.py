@@ -37,7 +37,7 @@ from types import MappingProxyType
 from engine.changelog.codec import Tables, inline_file
 from engine.changelog.commit import Commit, CommittedBatch, DataFile
 from engine.changelog.epochs import Epochs
-from engine.errors import Corrupt, Fenced, InvalidInput, Unavailable
+from engine.errors import Corrupt, Fenced, InvalidInput, LivestateError, Unavailable
 from engine.model.retention import Cutoffs, advance_cutoffs, check_clock, check_cutoffs
 from engine.model.schema import Epoch, GroupName, StoreName
 
@@ -55,6 +55,10 @@ told, drifts by little in this time.
 """
 
 _SLICE_OVERHEAD = 512
+_RIVALRY_TERMS = 4
+"""So many terms in a short time are hardly one job that somebody starts again."""
+_RIVALRY_SECONDS = 600
+_RIVALRY_EPOCHS = 30
 _MAX_RACES = 100
 
 
@@ -378,8 +382,31 @@ class Writer:
             self._fenced = Fenced(
                 f"Store group {head.group} is written by {found.writer} with token {found.token} now; "
                 f"{head.writer} with token {head.token} is too late and must stop."
+                f"{self._rivalry_text(found)}"
             )
             raise self._fenced
+
+    def _rivalry_text(self, newest: Commit) -> str:
+        """What there is to say where terms follow each other quickly; empty where they do not. Two jobs that
+        are started again whenever they fail would take a group from each other for ever.
+        """
+        terms = {self._head.token, newest.token}
+        oldest = newest
+        with suppress(LivestateError):
+            for epoch in range(newest.epoch - 1, max(newest.epoch - _RIVALRY_EPOCHS, 0), -1):
+                commit = self._epochs.read(Epoch(epoch))
+                if commit is None or newest.committed_at - commit.committed_at > _RIVALRY_SECONDS * 1e6:
+                    break
+                terms.add(commit.token)
+                oldest = commit
+        if len(terms) < _RIVALRY_TERMS:
+            return ""
+        seconds = (newest.committed_at - oldest.committed_at) / 1e6
+        return (
+            f" It was taken over {len(terms) - 1} times within {seconds:,.0f} s: if two jobs write it, each "
+            "ends the other whenever it is started again. Stop one of them, or give it a store group of its "
+            "own."
+        )
 
 
 def _wall_clock() -> int:

@@ -110,6 +110,10 @@ class Assignment:
         """
         return self.order(definition.partitions)[partition][: self._copies(definition)]
 
+    def count_replicas(self, definition: StoreDefinition, partition: PartitionId) -> int:
+        """How many hosts hold a partition of a store; what `SnapshotOptions.replicas` is made of."""
+        return min(self._copies(definition), len(self.hosts))
+
     def held_partitions(self, host: HostName, definition: StoreDefinition) -> tuple[PartitionId, ...]:
         """The partitions of a store that a host holds, ascending; what `FollowerOptions.held` is made of."""
         order, copies = self.order(definition.partitions), self._copies(definition)

@@ -60,14 +60,14 @@ def fragment_types(
     )
     columns = iter(binder.columns(sql, {**stores, **lists}, (), deadline))
     found = {
-        fragment.name: _outputs(binder, tuple(islice(columns, _width(fragment.tree))))
+        fragment.name: _outputs(binder, tuple(islice(columns, _width(fragment.tree))), deadline)
         for fragment in fragments
     }
-    return found, None if merge is None else _outputs(binder, tuple(columns))
+    return found, None if merge is None else _outputs(binder, tuple(columns), deadline)
 
 
-def _outputs(binder: Binder, columns: tuple[ReadColumn, ...]) -> Outputs:
-    return Outputs(columns, binder.schema(columns))
+def _outputs(binder: Binder, columns: tuple[ReadColumn, ...], deadline: Deadline) -> Outputs:
+    return Outputs(columns, binder.schema(columns, deadline))
 
 
 def _width(query: exp.Expr) -> int:

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from engine.duckdb.database import open_database
 from engine.duckdb.deadline import NO_DEADLINE, Deadline, hold_lock
-from engine.duckdb.engine_errors import Failure, NotBoundError, read_failure
+from engine.duckdb.engine_errors import ENGINE_FAILURES, Failure, NotBoundError, read_failure
 from engine.duckdb.growth import MAX_TEXT, needs_worker
 from engine.duckdb.results import check_types, known_type, result_schema
 from engine.duckdb.worker_messages import BindJob, encode_rows
@@ -95,7 +95,7 @@ class Binder:
                     ReadColumn(name, str(kind))
                     for name, kind in zip(relation.columns, relation.types, strict=True)
                 )
-            except duckdb.Error as error:
+            except ENGINE_FAILURES as error:
                 if read_failure(error).is_fatal:
                     self._open()
                 raise NotBoundError(str(error)) from error
@@ -115,7 +115,7 @@ class Binder:
         with hold_lock(self._lock, deadline):
             try:
                 self._database.extract_statements(sql)
-            except duckdb.Error as error:
+            except ENGINE_FAILURES as error:
                 return self._failure(error)
         return None
 
@@ -143,23 +143,24 @@ class Binder:
             try:
                 self._create(tables)
                 self._database.execute(f"{_EXPLAIN}{sql}", values or None).fetchall()
-            except duckdb.Error as error:
+            except ENGINE_FAILURES as error:
                 failure = self._failure(error)
                 start = None if failure.start is None else failure.start - len(_EXPLAIN)
                 return replace(failure, start=start)
         return None
 
-    def _failure(self, error: duckdb.Error) -> Failure:
+    def _failure(self, error: Exception) -> Failure:
         failure = read_failure(error)
         if failure.is_fatal:
             self._open()
         return failure
 
-    def schema(self, columns: Sequence[ReadColumn]) -> pa.Schema:
+    def schema(self, columns: Sequence[ReadColumn], deadline: Deadline) -> pa.Schema:
         """The schema of a result with columns of the engine.
 
         Args:
             columns: Its columns.
+            deadline: When the statement must end.
 
         Returns:
             The schema, as `engine.duckdb.results.result_schema` would give it.
@@ -167,23 +168,25 @@ class Binder:
         Raises:
             Unsupported: A column has a type that Arrow clients cannot read.
             NotBoundError: The engine does not know a type by its name.
+            DeadlineExceeded: Other statements are bound for too long.
+            Cancelled: The caller took it back meanwhile.
         """
         check_types([column.name for column in columns], [column.type for column in columns])
         known = {column.type: known_type(column.type) for column in columns}
         others = [column for column in columns if known[column.type] is None]
         if others:
-            asked = result_schema(self._arrow_schema(others), [column.name for column in others])
+            asked = result_schema(self._arrow_schema(others, deadline), [column.name for column in others])
             known |= {column.type: field.type for column, field in zip(others, asked, strict=True)}
         return pa.schema([pa.field(column.name, known[column.type]) for column in columns])
 
-    def _arrow_schema(self, columns: Sequence[ReadColumn]) -> pa.Schema:
+    def _arrow_schema(self, columns: Sequence[ReadColumn], deadline: Deadline) -> pa.Schema:
         """The schema that the engine gives to columns of these types."""
         nulls = ", ".join(cast_text("NULL", column.type) for column in columns)
-        with self._lock:
+        with hold_lock(self._lock, deadline):
             try:
                 with self._database.sql(f"SELECT {nulls}").to_arrow_reader(1) as reader:
                     return reader.schema
-            except duckdb.Error as error:
+            except ENGINE_FAILURES as error:
                 raise NotBoundError(str(error)) from error
 
     def _create(self, tables: Mapping[str, pa.Schema]) -> None:

@@ -20,7 +20,7 @@ import pyarrow as pa
 from engine.duckdb.binder import Binder
 from engine.duckdb.database import open_database
 from engine.duckdb.deadline import NO_DEADLINE, Deadline, Watch, Watcher
-from engine.duckdb.engine_errors import BindingError, Failure, error_of, read_failure
+from engine.duckdb.engine_errors import ENGINE_FAILURES, BindingError, Failure, error_of, read_failure
 from engine.duckdb.growth import needs_worker
 from engine.duckdb.results import check_types, conversion, result_schema
 from engine.duckdb.small_query_slots import SmallQuerySlots
@@ -49,7 +49,7 @@ MIN_WORKER_MEMORY_BYTES = 64 << 20
 _LONG_TYPE = re.compile(r"VARCHAR|BLOB|BIT|JSON|BIGNUM|VARIANT|STRUCT|MAP|UNION|\[")
 """Types of values of any length, as the engine names them."""
 _EXPLAIN = "EXPLAIN "
-_FAILURES = (duckdb.Error, OSError, pa.ArrowException)
+_FAILURES = (*ENGINE_FAILURES, OSError, pa.ArrowException)
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import duckdb
+
 from engine.errors import Defect, InvalidInput, LimitExceeded, LivestateError, Unsupported
 
+ENGINE_FAILURES = (duckdb.Error, UnicodeDecodeError)
+"""What the engine raises; the latter for a message that it has cut within a character."""
 _INVALID = frozenset(
     {
         "binder",
@@ -105,7 +109,7 @@ def read_failure(error: Exception) -> Failure:
     Returns:
         The failure; of kind `unknown` if the error carries no report.
     """
-    text = str(error)
+    text = error.object.decode(errors="replace") if isinstance(error, UnicodeDecodeError) else str(error)
     start = text.find("{")
     if start >= 0:
         try:
@@ -114,10 +118,12 @@ def read_failure(error: Exception) -> Failure:
             report = {}
         if isinstance(report, dict) and "exception_type" in report:
             return _parse_report(report)
-    # Statements that the engine refuses before they run are not reported as JSON; their class says as much.
-    kind = type(error).__name__.removesuffix("Exception").lower()
-    _, _, message = text.partition(": ")
-    return Failure(kind, message or text)
+    # Statements that the engine refuses before they run are not reported as JSON; their class, or what the
+    # message begins with, says as much.
+    begin, _, message = text.partition(": ")
+    kind = begin if isinstance(error, UnicodeDecodeError) else type(error).__name__
+    kind = kind.removesuffix(" Error").removesuffix("Exception")
+    return Failure(kind.replace(" ", "").lower(), message or text)
 
 
 def _parse_report(report: Mapping[str, object]) -> Failure:

@@ -56,6 +56,10 @@ each other with their first rows read, so that a small limit would be met by one
 """
 MAX_IDLE = 2
 """Processes that are kept for the next statement."""
+WAIT_SECONDS = 0.25
+"""How long a statement waits for a process that others use before it has another one started, where so many
+run that the new one would not be kept: a start takes half a second of a processor, most jobs milliseconds.
+"""
 SHARED_TABLE_BYTES = 128 << 20
 """Tables up to this size are handed over as a copy; others block by block as they are read, so that the
 engine does not know how many rows they have.
@@ -115,6 +119,7 @@ class Worker:
                 "The host could not start the process for this statement: try again later."
             ) from error
         self._spill_directories: dict[Path, Path] = {}
+        self._is_killed = False
         self.is_starting = True
 
     def wait_for_start(self, deadline: Deadline) -> None:
@@ -136,8 +141,10 @@ class Worker:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the process is gone."""
-        return self._process.poll() is not None
+        """Whether the process is gone, or about to go: on a busy machine that takes its time, and what it has
+        said before can still be read.
+        """
+        return self._is_killed or self._process.poll() is not None
 
     def spill_directory(self, parent: Path) -> Path:
         """A directory for what this process spills, removed with it.
@@ -149,6 +156,7 @@ class Worker:
 
     def kill(self) -> None:
         """End the process, from any thread, whatever it does. May be called again."""
+        self._is_killed = True
         self._process.kill()
 
     def end_status(self) -> int:
@@ -252,10 +260,25 @@ class WorkerPool:
                 self._changed.wait(POLL_SECONDS)
             self._busy += 1
         try:
-            return self._idle.take() or Worker()
+            return self._idle.take() or self._awaited_worker(deadline) or Worker()
         except BaseException:
             self._free_slot()
             raise
+
+    def _awaited_worker(self, deadline: Deadline) -> Worker | None:
+        """One that another statement gives back soon; None if none does, or it is no use to wait for it.
+
+        Raises:
+            LivestateError: The statement must end before, as `Deadline.check`.
+        """
+        ends_at = time.monotonic() + WAIT_SECONDS
+        worker: Worker | None = None
+        with self._changed:
+            while worker is None and self._busy > MAX_IDLE and time.monotonic() < ends_at:
+                self._changed.wait(POLL_SECONDS)
+                deadline.check()
+                worker = self._idle.take()
+        return worker
 
     def give_back(self, worker: Worker, *, is_ready: bool) -> None:
         """Let others have a worker.
@@ -441,7 +464,8 @@ class WorkerSession:
                 pass
         except (EOFError, OSError):
             return False
-        return True
+        # Its time may have been over when it was ready.
+        return not self._worker.has_ended
 
 
 def _batches(stream: pa.Table | Stream) -> Iterator[pa.RecordBatch]:

@@ -229,7 +229,7 @@ def outputs_of(
             if names is None and types and has_derived_names(bound.tree):
                 names = _shown_names(engine, statement, types, deadline)
             columns = named_columns(columns, names)
-            return Outputs(columns, engine.binder.schema(columns))
+            return Outputs(columns, engine.binder.schema(columns, deadline))
         except (NotBoundError, LivestateError) as error:
             deadline.check()
             _log.debug("A statement is bound in another way: %s", error)

@@ -18,12 +18,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from engine.model.word_hash import FIRST_FACTOR, SECOND_FACTOR, Words, mix
+
 Sketch = npt.NDArray[np.uint32]
 """Hashes, ascending, each once; as many as `SKETCH_HASHES` stand for more."""
 SKETCH_HASHES = 64
-_Words = npt.NDArray[np.uint64]
 _HASHES = 1 << 32
-_FIRST_FACTOR, _SECOND_FACTOR = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _WORD = 8
 _TAKEN = 8
 """How many times as many hashes are looked at as are wanted, and as had too few that differ."""
@@ -95,13 +95,6 @@ def _distinct(hashes: Sketch) -> Sketch:
     return ordered[is_first]
 
 
-def _mix(words: _Words) -> _Words:
-    """Words spread evenly (Steele and others, "Fast splittable pseudorandom number generators", 2014)."""
-    words = (words ^ (words >> np.uint64(30))) * _FIRST_FACTOR
-    words = (words ^ (words >> np.uint64(27))) * _SECOND_FACTOR
-    return words ^ (words >> np.uint64(31))
-
-
 def _is_text(arrow_type: pa.DataType) -> bool:
     return bool(pa.types.is_string(arrow_type) or pa.types.is_binary(arrow_type))
 
@@ -119,32 +112,32 @@ def _fixed_type(arrow_type: pa.DataType) -> np.dtype[Any] | None:
     return None
 
 
-def _fixed_words(column: pa.Array) -> _Words:
+def _fixed_words(column: pa.Array) -> Words:
     """A hash of each number: equal numbers of two widths have the same, as columns grow wider."""
     dtype = _fixed_type(column.type)
     assert dtype is not None
     values = np.frombuffer(column.buffers()[1], dtype)[column.offset : column.offset + len(column)]
     if values.ndim > 1:
-        return _mix(_mix(values[:, 0]) ^ values[:, 1])
+        return mix(mix(values[:, 0]) ^ values[:, 1])
     if values.dtype.kind == "f":
-        return _mix((values.astype(np.float64) + 0.0).view(np.uint64))
-    return _mix(values.astype(np.uint64 if values.dtype.kind == "u" else np.int64).view(np.uint64))
+        return mix((values.astype(np.float64) + 0.0).view(np.uint64))
+    return mix(values.astype(np.uint64 if values.dtype.kind == "u" else np.int64).view(np.uint64))
 
 
-def _text_words(column: pa.Array) -> _Words:
+def _text_words(column: pa.Array) -> Words:
     """A hash of each string: of its length, and of its first, its last and its middle bytes."""
     _, ends, data = column.buffers()
     offsets = np.frombuffer(ends, np.int32)[column.offset : column.offset + len(column) + 1].astype(np.int64)
     padded = np.zeros(offsets[-1] - offsets[0] + _WORD, np.uint8)
     if data is not None:
         padded[:-_WORD] = np.frombuffer(data, np.uint8)[offsets[0] : offsets[-1]]
-    words: _Words = np.ndarray(len(padded) - _WORD + 1, "<u8", padded, strides=(1,))
+    words: Words = np.ndarray(len(padded) - _WORD + 1, "<u8", padded, strides=(1,))
     starts, lengths = offsets[:-1] - offsets[0], np.diff(offsets)
     rest = np.maximum(lengths - _WORD, 0)
     beyond = (np.maximum(_WORD - lengths, 0) * _WORD).astype(np.uint64)
-    mixed = (words[starts] << beyond) * _FIRST_FACTOR + lengths.astype(np.uint64)
+    mixed = (words[starts] << beyond) * FIRST_FACTOR + lengths.astype(np.uint64)
     if rest.any():
-        mixed ^= _mix(words[starts + rest] << beyond)
+        mixed ^= mix(words[starts + rest] << beyond)
     if (rest > _WORD).any():
-        mixed += np.where(rest > _WORD, words[starts + (rest >> 1)], np.uint64(0)) * _SECOND_FACTOR
-    return _mix(mixed)
+        mixed += np.where(rest > _WORD, words[starts + (rest >> 1)], np.uint64(0)) * SECOND_FACTOR
+    return mix(mixed)

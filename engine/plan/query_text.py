@@ -86,7 +86,7 @@ def text_over_scans(tree: exp.Expr, types: Sequence[pa.DataType | None], *, cons
         InvalidInput: It nests too deeply.
     """
     if not types:
-        return _sql(tree)
+        return engine_text(tree)
     copy = tree.copy()
     for mark in list(copy.find_all(exp.Placeholder)):
         arrow_type = types[int(mark.name) - 1]
@@ -96,7 +96,7 @@ def text_over_scans(tree: exp.Expr, types: Sequence[pa.DataType | None], *, cons
             else exp.Cast(this=exp.null(), to=exp.DataType.build(sql_type(arrow_type), dialect="duckdb"))
         )
         mark.replace(null if constants or arrow_type is None else exp.Subquery(this=exp.select(null)))
-    return _sql(copy)
+    return engine_text(copy)
 
 
 def fragment_text(
@@ -235,13 +235,30 @@ def _renumbered_text(tree: exp.Expr) -> tuple[str, tuple[int, ...]]:
     parameter_indexes = sorted({int(mark.name) - 1 for mark in marks})
     for mark in marks:
         mark.set("this", str(parameter_indexes.index(int(mark.name) - 1) + 1))
-    return _sql(tree), tuple(parameter_indexes)
+    return engine_text(tree), tuple(parameter_indexes)
 
 
-def _sql(tree: exp.Expr) -> str:
+def engine_text(tree: exp.Expr, *, copy: bool = True) -> str:
+    """A tree as the engine reads it.
+
+    Args:
+        tree: A query.
+        copy: The tree stays as it is.
+
+    Raises:
+        Unsupported: It has something that the engine lacks.
+        InvalidInput: It nests too deeply, or is no SQL in another way.
+    """
     try:
-        return str(tree.sql(dialect="duckdb", unsupported_level=ErrorLevel.RAISE))
+        return str(tree.sql(dialect="duckdb", unsupported_level=ErrorLevel.RAISE, copy=copy))
     except (UnsupportedError, ValueError) as error:
+        # The latter for a kind of expression that sqlglot reads and does not write.
         raise Unsupported(f"The statement has something that the engine lacks: {error}") from error
     except RecursionError as error:
         raise InvalidInput("The statement nests too deeply.") from error
+    except Exception as error:
+        # As the parser takes functions without their arguments, the writer fails on them in many ways.
+        raise InvalidInput(
+            "The statement cannot be written for the engine: a function in it lacks arguments, or has others "
+            "than it takes."
+        ) from error

@@ -8,9 +8,8 @@ from functools import cached_property
 
 import pyarrow as pa
 from sqlglot import exp
-from sqlglot.errors import ErrorLevel, UnsupportedError
 
-from engine.errors import InvalidInput, Unsupported
+from engine.errors import InvalidInput
 from engine.model.schema import StoreDefinition, StoreName
 from engine.plan.arguments import argument_types
 from engine.plan.key_joins import KeyJoin, key_joins
@@ -19,6 +18,7 @@ from engine.plan.logical.logical_plan import logical_plan
 from engine.plan.logical.plan import LogicalPlan
 from engine.plan.plans import EnginePlan, Plan, RowsPlan, plan
 from engine.plan.predicates import OPAQUE, Predicate, computed_operands
+from engine.plan.query_text import engine_text
 from engine.plan.values import Computed
 from engine.sql.bind import BoundStatement, bind
 from engine.sql.literals import LiftedText
@@ -118,12 +118,9 @@ def _engine_sql(bound: BoundStatement, types: tuple[pa.DataType | None, ...]) ->
         return ""
     try:
         tree = fix_types(copy_without_positions(bound.tree), types)
-        return str(tree.sql(dialect="duckdb", unsupported_level=ErrorLevel.RAISE, copy=False))
-    except (UnsupportedError, ValueError) as error:
-        # The latter for a kind of expression that sqlglot reads and does not write.
-        raise Unsupported(f"The statement has something that the engine lacks: {error}") from error
     except RecursionError as error:
         raise InvalidInput("The statement nests too deeply.") from error
+    return engine_text(tree, copy=False)
 
 
 def make_ready(
@@ -158,7 +155,9 @@ def make_ready(
     ):
         return ReadyStatement(bound, None, "")
     types = argument_types(bound)
-    return ReadyStatement(bound, plan(bound), _engine_sql(bound, types), types)
+    # Before it is planned, which writes parts of it: what cannot be written is seen here.
+    text = _engine_sql(bound, types)
+    return ReadyStatement(bound, plan(bound), text, types)
 
 
 def lists_fit(bound: BoundStatement) -> bool:

@@ -196,6 +196,8 @@ class Follower:
         # for the one that takes longest.
         groups = sorted(self._groups.values(), key=lambda group: group.epochs_missing)
         moved = [self._advance(group) for group in groups]
+        for group in groups:
+            group.add_damage(self._snapshotter.take_differing(group.group))
         rebuilt = [self._attempt(Work.REBUILD, group, group.rebuild) for group in groups]
         expired = [self._attempt(Work.EXPIRE, group, group.expire) for group in groups]
         for group in groups:

@@ -82,6 +82,7 @@ class GroupState:
         self._is_unpublished = False
         self._rebuild_reason = ""
         self._has_diverged = False
+        self._damage: dict[PartitionKey, str] = {}
 
     def _new_cohort(self, epoch: Epoch, stops_at: Callable[[Commit], bool] = never_stop) -> Cohort:
         request_compaction = partial(self._setup.request_compaction, self.group)
@@ -413,9 +414,40 @@ class GroupState:
             self._setup.snapshot(self._view_of_partitions(newest.committed_at), newest)
         return True
 
+    def add_damage(self, damage: Mapping[PartitionKey, str]) -> None:
+        """Have partitions built again with the next call of `rebuild`.
+
+        Args:
+            damage: What is damaged of each.
+        """
+        self._damage.update(damage)
+
+    def _replace_damaged(self) -> bool:
+        """Put aside what is damaged, and begin to build it again; whether there was anything.
+
+        Raises:
+            LivestateError: A partition cannot be put aside; the next call tries again.
+        """
+        opened = self._partitions.partitions_of(self._definitions.found)
+        damage = {key: what for key, what in self._damage.items() if key in opened}
+        if not damage or self._state.stage is Stage.WAITING:
+            return False
+        self._note_damage(damage)
+        self._views.drop_partitions(damage)
+        self._report()
+        for key in damage:
+            for cohort in (self._main, self._late):
+                cohort.partitions.pop(key, None)
+            name, number = key
+            self._partitions.reopen_empty(self._definitions.found[name], number)
+            self._rebuild_later(self._partitions.partitions_of_keys([key]))
+            del self._damage[key]
+        self._report()
+        return True
+
     def rebuild(self) -> bool:
         """Bring the partitions that are far behind nearer to the others; those that have caught up can be
-        read from then on.
+        read from then on. What is damaged is put aside before.
 
         Returns:
             Whether something was done.
@@ -424,7 +456,7 @@ class GroupState:
             LivestateError: A commit cannot be read or applied; the next call tries again.
         """
         try:
-            return self._rebuild_late_partitions()
+            return self._replace_damaged() or self._rebuild_late_partitions()
         except DivergedError as error:
             self._stop_answering(error)
             return True

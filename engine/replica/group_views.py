@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 from weakref import WeakSet
@@ -73,6 +73,23 @@ class GroupView:
             for name, store in self.stores.items()
             if len(store.versions) == store.definition.partitions
         }
+
+    def without(self, partitions: Collection[tuple[StoreName, PartitionId]]) -> GroupView:
+        """The view without some partitions, which come to be readable later."""
+        stores = {
+            name: StateView(
+                store.definition,
+                store.epoch,
+                store.committed_at,
+                {
+                    number: version
+                    for number, version in store.versions.items()
+                    if (name, number) not in partitions
+                },
+            )
+            for name, store in self.stores.items()
+        }
+        return replace(self, stores=stores, rebuilding=self.rebuilding.union(partitions))
 
     def check_digest(self, digest: str) -> None:
         """See that the epoch is the one that is meant.
@@ -266,6 +283,21 @@ class RetainedViews:
             self.newest, self._older = None, []
             self.readable, self.since = (), {}
             self._held_until, self._by_epoch = {}, {}
+
+    def drop_partitions(self, partitions: Collection[tuple[StoreName, PartitionId]]) -> None:
+        """Have some partitions read at no epoch that there is: they are built again.
+
+        Args:
+            partitions: The partitions.
+        """
+        with self._changing:
+            if self.newest is None:
+                return
+            self.newest = self.newest.without(partitions)
+            self._older = [
+                retained._replace(view=retained.view.without(partitions)) for retained in self._older
+            ]
+            self._list_readable()
 
     def expire(self, clock: float) -> bool:
         """Drop what is past its time; whether there was anything.

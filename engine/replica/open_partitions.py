@@ -48,6 +48,10 @@ class OpenPartitions:
         """The open partitions of some stores."""
         return {key: store for key, store in self._opened.items() if key[0] in stores}
 
+    def partitions_of_keys(self, keys: Collection[PartitionKey]) -> Mapping[PartitionKey, PartitionStore]:
+        """Some open partitions."""
+        return {key: self._opened[key] for key in keys}
+
     def open_all(self, partitions: Iterable[tuple[StoreDefinition, PartitionId]]) -> None:
         """Open partitions side by side. Also where one cannot be opened none is half open when this ends: the
         next try opens the rest.

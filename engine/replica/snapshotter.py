@@ -6,20 +6,31 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from threading import Event, Lock, Thread
 
 import pyarrow as pa
 
-from engine.changelog import Changelog, Commit, SnapshotRetention
-from engine.changelog.snapshot import MIB, Mark, StorePartition, is_due
+from engine.changelog import Changelog, Commit, SnapshotRetention, Snapshots
+from engine.changelog.snapshot import (
+    MIB,
+    HostChecksums,
+    Mark,
+    RowChecksums,
+    StorePartition,
+    disputed_partitions,
+    is_due,
+)
 from engine.changelog.snapshots import FILE_BYTES
 from engine.errors import Cancelled
-from engine.model.schema import GroupName, PartitionId, StoreDefinition
+from engine.model.row_checksum import RowChecksum, checksum_rows
+from engine.model.schema import TOMBSTONE_COLUMN, Epoch, GroupName, PartitionId, StoreDefinition
 from engine.processes.right_of_way import lower_priority
 from engine.replica.failures import Failures, log_failure
 from engine.replica.group_views import GroupView
+from engine.replica.partition_keys import partition_names
 from engine.state.live_rows import live_rows
 
 _log = logging.getLogger(__name__)
@@ -28,6 +39,11 @@ _log = logging.getLogger(__name__)
 def first_rank(definition: StoreDefinition, partition: PartitionId) -> int:
     """The rank of a host that nobody shares partitions with."""
     return 0
+
+
+def one_replica(definition: StoreDefinition, partition: PartitionId) -> int:
+    """How many hosts hold a partition of a host that nobody shares partitions with."""
+    return 1
 
 
 @dataclass(frozen=True)
@@ -41,6 +57,9 @@ class SnapshotOptions:
         retention: What stays of the changelog.
         rank: Which one of those that hold a partition this host is, from 0; the first writes it.
         patience_seconds: How long each of them waits for the one before it.
+        replicas: How many hosts hold a partition, whose rows are compared before a snapshot counts.
+        host: What this host is called in messages to others.
+        silent_seconds: How long a snapshot waits for hosts that do not say what they have.
         look_seconds: How often a host looks whether the others have written theirs.
         retry_seconds: How long a host waits after a failure.
         give_up_seconds: After this time a snapshot that is not complete is left to be.
@@ -50,6 +69,9 @@ class SnapshotOptions:
     retention: SnapshotRetention = field(default_factory=SnapshotRetention)
     rank: Callable[[StoreDefinition, PartitionId], int] = first_rank
     patience_seconds: float = 30.0
+    replicas: Callable[[StoreDefinition, PartitionId], int] = one_replica
+    host: str = "this host"
+    silent_seconds: float = 60.0
     look_seconds: float = 1.0
     retry_seconds: float = 10.0
     give_up_seconds: float = 600.0
@@ -70,8 +92,8 @@ class Schedule:
         self._mark: Mark | None = None
 
     def is_due(self, commit: Commit) -> bool:
-        """Whether a snapshot is due at a commit's epoch. Only then, and the first time, the changelog is
-        asked for newer snapshots.
+        """Whether a snapshot is due at a commit's epoch, or counts already. Only then, and the first time,
+        the changelog is asked for newer snapshots.
 
         Raises:
             Unavailable: The changelog cannot be reached.
@@ -82,27 +104,41 @@ class Schedule:
             self._mark = Mark.from_snapshot(self._snapshots.newest_snapshot())
         if is_due(self._mark, commit, self._after_bytes):
             self._mark = Mark.from_snapshot(self._snapshots.newest_snapshot())
-        return is_due(self._mark, commit, self._after_bytes)
+        # A host that comes to the epoch of a snapshot later than others compares what it has there.
+        return commit.epoch == self._mark.epoch or is_due(self._mark, commit, self._after_bytes)
 
 
 class SnapshotMaker:
-    """Writes what a host holds into snapshots, and makes them count when all hosts have done so. For one
-    thread.
+    """Writes what a host holds into snapshots, and makes them count when all hosts have done so and have the
+    same rows. For one thread.
+
+    A host that has other rows than the others cannot tell why, but the changelog has the truth: it builds
+    again what is disputed, unless more than half of the hosts have what it has. A snapshot that is disputed
+    never counts, so that all epochs stay that are needed for that.
 
     Args:
         changelog: The changelog.
         options: When, and what stays.
         now: Gives the time, microseconds since 1970 UTC.
         stopping: Ends what is being written when it is set.
+
+    Attributes:
+        disputes: What there is to say of groups whose hosts had different rows at their last snapshot's
+            epoch.
+        differing: Partitions of groups whose rows on this host are to be built again, and why, since somebody
+            last emptied this.
     """
 
     def __init__(
         self, changelog: Changelog, options: SnapshotOptions, now: Callable[[], int], stopping: Event
     ) -> None:
+        self.disputes: dict[GroupName, str] = {}
+        self.differing: dict[GroupName, Mapping[StorePartition, str]] = {}
         self._changelog = changelog
         self._options = options
         self._now = now
         self._stopping = stopping
+        self._claims: dict[GroupName, tuple[Epoch, HostChecksums]] = {}
 
     def advance(self, view: GroupView, commit: Commit, waited: float) -> bool:
         """Do what there is to do for a snapshot now.
@@ -120,7 +156,11 @@ class SnapshotMaker:
                 Call it again.
         """
         snapshots = self._changelog.snapshots(view.group)
-        if any(epoch >= view.epoch for epoch in snapshots.epochs()):
+        epochs = snapshots.epochs()
+        if any(epoch >= view.epoch for epoch in epochs):
+            self.disputes.pop(view.group, None)
+            if view.epoch in epochs:
+                self._compare_with_snapshot(view, commit, snapshots)
             return True
         covered = frozenset[StorePartition]().union(*(part.covers for part in snapshots.parts(view.epoch)))
         mine = [
@@ -128,10 +168,12 @@ class SnapshotMaker:
             for place in _held_partitions(view)
             if place not in covered and self._is_my_turn(view, place, waited)
         ]
+        written: RowChecksums = {}
         if mine:
-            snapshots.write_part(
+            written = snapshots.write_part(
                 view.epoch, view.definitions, mine, self._rows(view, mine), view.generation, commit.digest
-            )
+            ).checksums
+        self._claim(view, commit, snapshots, written)
         wanted = [
             (name, PartitionId(number))
             for name, definition in view.definitions.items()
@@ -140,8 +182,21 @@ class SnapshotMaker:
         newest = self._changelog.read_commit(view.group, view.epoch)
         if newest is None or newest.digest != commit.digest:
             return True  # the changelog has another history by now, of which this would be no snapshot
+        claims = snapshots.checksums(view.epoch, commit.digest)
+        if waited < self._options.silent_seconds and self._has_silent_hosts(view, wanted, claims):
+            return False
+        parts = [
+            HostChecksums("a part of the snapshot", part.digest, part.checksums)
+            for part in snapshots.parts(view.epoch)
+            if part.digest == commit.digest
+        ]
+        disputed = disputed_partitions(claims) or disputed_partitions([*claims, *parts])
+        if disputed:
+            self._note_dispute(view, [*claims, *parts], disputed)
+            return True
         if not snapshots.commit(commit, wanted):
             return False
+        self.disputes.pop(view.group, None)
         dropped = self._changelog.drop(view.group, self._options.retention, self._now())
         _log.info(
             "Group %s has a snapshot at epoch %d; %d epochs before were dropped.",
@@ -150,6 +205,86 @@ class SnapshotMaker:
             dropped.epochs,
         )
         return True
+
+    def _claim(
+        self, view: GroupView, commit: Commit, snapshots: Snapshots, known: RowChecksums
+    ) -> HostChecksums:
+        """Say once, for all hosts, what this one has at a view.
+
+        Args:
+            view: The view.
+            commit: The commit of its epoch.
+            snapshots: The snapshots of its group.
+            known: Checksums that need not be computed.
+        """
+        epoch, claim = self._claims.get(view.group, (None, None))
+        if claim is None or (epoch, claim.digest) != (view.epoch, commit.digest):
+            checksums = {
+                place: known.get(place) or self._checksum(view, place) for place in _held_partitions(view)
+            }
+            claim = HostChecksums(self._options.host, commit.digest, checksums)
+            snapshots.write_checksums(view.epoch, claim)
+            self._claims[view.group] = view.epoch, claim
+        return claim
+
+    def _checksum(self, view: GroupView, place: StorePartition) -> RowChecksum:
+        """The checksum of a partition's live rows."""
+        total = RowChecksum()
+        for _, batch in self._rows(view, [place]):
+            if TOMBSTONE_COLUMN not in batch.schema.names:
+                total += checksum_rows(batch)
+        return total
+
+    def _has_silent_hosts(
+        self, view: GroupView, places: Collection[StorePartition], claims: Collection[HostChecksums]
+    ) -> bool:
+        """Whether some hosts have not said yet what they have."""
+        heard = Counter(place for claim in claims for place in claim.checksums)
+        return any(
+            heard[name, number] < self._options.replicas(view.definitions[name], number)
+            for name, number in places
+        )
+
+    def _compare_with_snapshot(self, view: GroupView, commit: Commit, snapshots: Snapshots) -> None:
+        """See that this host has the rows of a snapshot that counts already, if it has not said before what
+        it has.
+        """
+        claimed, _ = self._claims.get(view.group, (None, None))
+        snapshot = snapshots.read(view.epoch)
+        if claimed == view.epoch or snapshot is None or snapshot.digest != commit.digest:
+            return
+        claims = [
+            self._claim(view, commit, snapshots, {}),
+            HostChecksums("the snapshot", commit.digest, snapshot.checksums),
+        ]
+        disputed = disputed_partitions(claims)
+        if disputed:
+            self._note_dispute(view, claims, {place: snapshot.checksums[place] for place in disputed})
+
+    def _note_dispute(
+        self,
+        view: GroupView,
+        claims: Collection[HostChecksums],
+        disputed: Mapping[StorePartition, RowChecksum | None],
+    ) -> None:
+        """Say that hosts have different rows, and which of them this one builds again."""
+        own = self._claims[view.group][1].checksums
+        differing = {
+            place: f"rows at epoch {view.epoch}, of which other hosts have others"
+            for place, accepted in disputed.items()
+            if place in own and own[place] != accepted
+        }
+        hosts = sorted(
+            {claim.host for claim in claims if not disputed.keys().isdisjoint(claim.checksums.keys())}
+        )
+        names = partition_names(sorted(disputed))
+        self.disputes[view.group] = (
+            f"Hosts have different rows of {names} of group {view.group} at epoch {view.epoch} "
+            f"({', '.join(hosts)}): what differs is built again from the changelog."
+        )
+        _log.error("%s", self.disputes[view.group])
+        if differing:
+            self.differing[view.group] = differing
 
     def _is_my_turn(self, view: GroupView, place: StorePartition, waited: float) -> bool:
         name, partition = place
@@ -224,7 +359,14 @@ class Snapshotter:
         """
         with self._lock:
             task = self._tasks.get(group)
-        return "" if task is None else self._failures.problem(task.name)
+        failing = "" if task is None else self._failures.problem(task.name)
+        return failing or self._maker.disputes.get(group, "")
+
+    def take_differing(self, group: GroupName) -> Mapping[StorePartition, str]:
+        """The partitions of a group that are to be built again, as other hosts have other rows of them, and
+        why; each is given once.
+        """
+        return self._maker.differing.pop(group, {})
 
     def start(self) -> None:
         """Start the thread."""

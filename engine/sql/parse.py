@@ -15,6 +15,7 @@ from engine.errors import InvalidInput, LimitExceeded, LivestateError, Unsupport
 from engine.sql.functions import TABLE_FUNCTIONS, function_name, is_refused
 from engine.sql.lexer import blanks_end
 from engine.sql.literals import LiftedText
+from engine.sql.statement_time import CLOCK_NODES
 from engine.sql.text import SourceText, offset_of
 from engine.sql.tokens import FACTORIAL, TooManyReadingsError, dialect_of, parse_tokens, tokenize
 from engine.sql.written_size import MAX_COPIED_CHARACTERS, MOST_COPIES, copies_of_parts, own_size
@@ -69,6 +70,7 @@ _HEX_DIGITS = re.compile(r"(?:[0-9A-Fa-f]{2})*")
 
 _PATH_PARTS = (exp.JSONPathRoot, exp.JSONPathKey, exp.JSONPathSubscript, exp.JSONPathWildcard)
 """Of a path into JSON: what sqlglot writes for the engine."""
+_CLOCK_ARGUMENTS = (exp.Literal, exp.Column, exp.Placeholder, exp.Parameter, exp.Null)
 _REFUSED_NODES = (
     exp.DML,
     exp.DDL,
@@ -239,6 +241,7 @@ def _tree(source: SourceText, body: str, dialect: str) -> exp.Expr:
     _check_depth(statements[0])
     _read_arrows(source, tokens if dialect == "duckdb" else (), statements[0])
     _check_intervals(source, tokens if dialect == "duckdb" else ())
+    _check_clock_arguments(source, statements[0])
     return _balance_conditions(_write_out_literals(source, statements[0]))
 
 
@@ -273,6 +276,18 @@ def _check_intervals(source: SourceText, tokens: Sequence[Token]) -> None:
         unit = tokens[place + 2].text.lower() if place + 2 < len(tokens) else ""
         if unit.removesuffix("s") not in _UNITS:
             raise source.error(f"INTERVAL {number.text} has no unit, such as DAY.", number.start)
+
+
+def _check_clock_arguments(source: SourceText, tree: exp.Expr) -> None:
+    """Refuse what no dialect gives to a function that reads the clock; the parser takes anything."""
+    for call in tree.find_all(*CLOCK_NODES):
+        for argument in call.iter_expressions():
+            if not isinstance(argument, _CLOCK_ARGUMENTS):
+                name = call.sql_name().lower()
+                raise source.error(
+                    f"The function {name} takes no argument of this kind: leave it out.",
+                    offset_of(argument),
+                )
 
 
 def _check_depth(tree: exp.Expr) -> None:

@@ -31,7 +31,7 @@ _CASTS: Mapping[str, tuple[str, ...]] = {
     "localtime": ("TIMESTAMP", "TIME"),
 }
 """The functions of DuckDB that read the clock, and the casts of the statement's time that give the same."""
-_CLOCK_NODES = (
+CLOCK_NODES = (
     exp.CurrentDate,
     exp.CurrentTime,
     exp.CurrentDatetime,
@@ -43,6 +43,9 @@ _CLOCK_NODES = (
     exp.UtcTime,
     exp.UtcTimestamp,
 )
+"""Calls for which the parser has nodes of their own; other dialects give some of them a time zone, or a
+number of digits.
+"""
 
 
 def bind_statement_time(tree: exp.Expr, number: int) -> bool:
@@ -66,20 +69,21 @@ def bind_statement_time(tree: exp.Expr, number: int) -> bool:
 
 
 def _reads_clock(node: exp.Func) -> bool:
-    if isinstance(node, _CLOCK_NODES):
+    if isinstance(node, CLOCK_NODES):
         return True
     if not isinstance(node, exp.Anonymous):
         return False
     name, arguments = function_name(node), node.expressions
     if name in _CASTS or len(arguments) != 1:
-        return name in _CASTS and not arguments
+        # A star stands for no arguments here, as in count(*).
+        return name in _CASTS and all(isinstance(each, exp.Star) for each in arguments)
     # Of a text without a type the engine cannot say which `age` is meant, and refuses it.
     return name == "ago" or (name == "age" and not isinstance(arguments[0], exp.Literal | exp.Placeholder))
 
 
 def _value(call: exp.Func, number: int) -> exp.Expr:
     """What a call gives."""
-    if isinstance(call, exp.Anonymous) and call.expressions:
+    if isinstance(call, exp.Anonymous) and function_name(call) not in _CASTS:
         (argument,) = call.expressions
         if function_name(call) == "age":
             return exp.Anonymous(this="age", expressions=[_cast(("DATE",), number), argument])
@@ -89,13 +93,15 @@ def _value(call: exp.Func, number: int) -> exp.Expr:
         return _cast(_CASTS[name], number)
     # Other dialects name a time zone with it, for which the engine has an expression.
     written: exp.Expr = exp.maybe_parse(call.sql(dialect="duckdb"), dialect="duckdb")
-    for inner in [node for node in written.find_all(*_CLOCK_NODES) if _name(node) in _CASTS]:
+    for inner in [node for node in written.find_all(*CLOCK_NODES) if _name(node) in _CASTS]:
         inner.replace(_cast(_CASTS[_name(inner)], number))
     return exp.Paren(this=written)
 
 
 def _name(call: exp.Expr) -> str:
     """What the engine calls a function without arguments."""
+    if isinstance(call, exp.Anonymous):
+        return function_name(call)
     return call.sql(dialect="duckdb").lower().removesuffix("()")
 
 

@@ -48,6 +48,9 @@ def copies_of_parts(node: exp.Expr) -> int:
     """
     if isinstance(node, exp.Between):
         return 2 if node.args.get("symmetric") else 1
+    if isinstance(node, exp.Select):
+        # SELECT AS STRUCT is written, and then once more in another form.
+        return 2 if node.args.get("kind") else 1
     return COPIES.get(type(node), 1)
 
 

@@ -250,7 +250,12 @@ def _follower_options(options: HostOptions) -> FollowerOptions:
     if options.deployment is None:
         return options.follower
     name, assignment = options.deployment.host(options.name).name, options.deployment.assignment
-    snapshots = replace(options.follower.snapshots, rank=partial(assignment.rank, name))
+    snapshots = replace(
+        options.follower.snapshots,
+        rank=partial(assignment.rank, name),
+        replicas=assignment.count_replicas,
+        host=name,
+    )
     return replace(options.follower, held=partial(assignment.held_partitions, name), snapshots=snapshots)
 
 

@@ -15,6 +15,7 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from flight_server.host.arrow_pool import is_limited
+from flight_server.host.free_memory import return_free_memory
 from flight_server.host.host import Host, HostOptions
 from flight_server.host.stop_signals import STOP_SIGNALS, block_stop_signals
 
@@ -100,6 +101,7 @@ def _serve(options: HostOptions, started: Callable[[Host], None], *, supervised:
     if supervised:
         stop_with_standard_input()
     prepare()
+    return_free_memory()
     _choose_memory_pool()
     host = Host(options)
     try:

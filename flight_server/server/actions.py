@@ -13,6 +13,7 @@ from pyarrow import flight
 from engine.errors import InvalidInput, LivestateError, NotFound, Unsupported
 from engine.model.schema import Epoch, GroupName
 from engine.service import QueryService
+from engine.sql.tokens import dialect_of
 from flight_server.peers.deployment_member import ClusterHost
 from flight_server.server.catalog import CATALOG, DB_SCHEMA
 from flight_server.server.running_calls import Calls
@@ -157,10 +158,9 @@ class Actions:
         if not isinstance(value, str | None):
             raise InvalidInput(f"The session option {name} must be a text.")
         if name == "dialect":
-            changed = replace(options, dialect=value or "")
-            # A statement in an unknown dialect cannot be planned.
-            self._service.prepare("SELECT 1", engine_session(Statement("", changed.dialect)))
-            return changed
+            if value:
+                dialect_of(value)
+            return replace(options, dialect=value or "")
         only = {"catalog": CATALOG, "schema": DB_SCHEMA}
         if name not in only:
             raise NotFound(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -43,6 +44,12 @@ EVERYTHING = (*TEXTS, *LISTS, *WHOLE, *NUMBERS, *(each for values in BY_TYPE.val
 _ARRAYS = ("[1.0, 2.0, 3.0]::FLOAT[3]", "range(1000)::DOUBLE[1000]", "NULL::FLOAT[3]")
 _WHOLES = {"BIGINT", "INTEGER", "HUGEINT", "UHUGEINT", "UBIGINT", "UINTEGER", "SMALLINT", "USMALLINT"}
 _TIMES = {"TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "TIMESTAMP_NS", "TIMESTAMPTZ_NS", "TIMESTAMP_S", "TIMESTAMP_MS"}  # fmt: skip
+_HUGE_SHARE = 0.2
+"""How often arguments are huge. Such a statement mostly ends with its process, and a new one takes half a second
+of a processor.
+"""
+_MANY = re.compile(r"(?<=\b\d)0{3,}(?=\))")
+"""Zeros of a number behind which a call ends: mostly how long a value is."""
 _ROW = "(SELECT 1 a, 1 k, 'x' s, 0.5 b)"
 _FORMS = {
     "scalar": (
@@ -135,14 +142,37 @@ def _call(function: Function, random: Random, depth: int) -> str:
     arguments = [_argument(kind, random, depth) for kind in kinds]
     if random.random() < 0.03 and arguments:
         arguments = arguments[: random.randrange(len(arguments) + 1)] * random.choice((1, 2, 100))
-    return (
-        f'"{function.name}"({", ".join(arguments)})'
-        if function.name not in _SYNTAX
-        else (f"{function.name}({', '.join(arguments)})")
-    )
+    written = ", ".join(arguments)
+    if random.random() < 0.05:
+        written = random.choice(_ODD_ARGUMENTS).format(written, arguments[0] if arguments else "1")
+    # What livestate itself rewrites is known by its bare name.
+    is_bare = function.name in _SYNTAX or (function.name in REWRITTEN and random.random() < 0.8)
+    return f"{function.name}({written})" if is_bare else f'"{function.name}"({written})'
 
 
 _SYNTAX = frozenset({"unnest", "coalesce", "columns", "struct_pack", "row", "grouping"})
+REWRITTEN = (
+    *("now", "current_date", "today", "current_timestamp", "get_current_timestamp", "transaction_timestamp"),
+    *("current_localtimestamp", "localtimestamp", "current_time", "get_current_time", "current_localtime"),
+    *("localtime", "ago", "age", "utc_timestamp", "utc_date", "count", "avg", "sum", "nullif", "date_trunc"),
+)
+"""Functions that livestate takes apart, or puts something in place of."""
+_ODD_ARGUMENTS = (
+    *("a := {1}", "format => {1}", "{0}, x := {1}", "x => {1}, {0}", "*", "DISTINCT {1}", "ALL {1}"),
+    *("SELECT {1}", "(SELECT {1})", "{0} ORDER BY {1}", "lambda x: {1}", "{1} IGNORE NULLS", "({0}, {0})"),
+)
+_BEHIND = (
+    "",
+    "",
+    "",
+    " FILTER (WHERE true)",
+    " OVER ()",
+    " WITHIN GROUP (ORDER BY a)",
+    ".a",
+    "[1]",
+    " IGNORE NULLS",
+)
+"""What stands behind a call that takes none of it."""
 
 
 def _argument(kind: str, random: Random, depth: int) -> str:
@@ -157,6 +187,22 @@ def _argument(kind: str, random: Random, depth: int) -> str:
 
 def function_text(random: Random) -> tuple[str, str]:
     """A text, and the name of the function that it calls."""
+    text, name = _statement(random)
+    return (text if random.random() < _HUGE_SHARE else _MANY.sub("00", text)), name
+
+
+def _rewritten_call(random: Random) -> tuple[str, str]:
+    """A statement that calls a function of `REWRITTEN` with what it may have, and may not have."""
+    name = random.choice(REWRITTEN)
+    value = _argument(random.choice(("VARCHAR", "INTERVAL", "DATE", "INTEGER")), random, 1)
+    arguments = random.choice(("", "", "{1}", *_ODD_ARGUMENTS)).format(value, value)
+    call = f"{name}({arguments}){random.choice(_BEHIND)}"
+    return random.choice(_FORMS[random.choice(("scalar", "aggregate"))]).replace("{}", call), name
+
+
+def _statement(random: Random) -> tuple[str, str]:
+    if random.random() < 0.05:
+        return _rewritten_call(random)
     name = random.choice(_names())
     function = random.choice(_overloads(name))
     form, call = random.choice(_FORMS[function.form]), _call(function, random, 2)

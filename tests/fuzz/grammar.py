@@ -173,7 +173,10 @@ UNCLOSED = ("'", '"', "/*", "$$", "$tag$", "(", "[", "{", "e'\\", "--", "`", "CA
 ODDITIES = ("\0", "\u202e", "\ufeff", "\ud7ff", "\U0010ffff", "ﬁ", "İ", "ß", "\u00a0", "\u2028", "\x1a", "\x7f", "\r", "\t", "\v", "é", "👨‍👩‍👧", "\u0300" * 50, "\uff07", "\uff1b")  # fmt: skip
 _HOLE = re.compile(r"\{\{|\}\}|\{([eqrtnv])\}")
 _LEAVES = {"e": "a", "q": "SELECT a FROM t", "r": "t", "t": "INT", "n": "a", "v": "1"}
-_SIZES = ((1, 40), (10, 30), (100, 16), (1000, 9), (10_000, 4), (100_000, 1))
+_SIZES = ((1, 40), (10, 34), (100, 20), (1000, 5), (10_000, 0.8), (100_000, 0.2))
+"""How often something stands in a text, and weights. A text of a hundred thousand takes the time of a thousand
+small ones.
+"""
 _WHOLE = {
     "e": ("SELECT {} FROM t", "SELECT 1 FROM t WHERE {}", "SELECT count(*) FROM t GROUP BY {}", "SELECT a FROM t ORDER BY {}", "SELECT {}", "SELECT sum(a) FROM t HAVING {}", "SELECT 1 FROM t JOIN u ON {}", "SELECT a FROM t LIMIT {}", "SELECT * FROM range({})"),
     "r": ("SELECT * FROM {}", "FROM {}", "SELECT count(*) FROM {}"),
@@ -381,7 +384,7 @@ class Texts:
 
 
 def nested_texts(times: int) -> Iterator[str]:
-    """Each production in each of its own holes, so many times.
+    """Each production in each of its own holes, and each query as an operand of itself, so many times.
 
     Args:
         times: How many.
@@ -389,7 +392,7 @@ def nested_texts(times: int) -> Iterator[str]:
     for category, productions in PARSED.items():
         for made in productions:
             for chosen, hole in enumerate(made.holes):
-                if hole != category:
+                if hole != category and (category, hole) != ("q", "e"):
                     continue
                 before, after = made.pieces[0], ""
                 for place, (other, piece) in enumerate(zip(made.holes, made.pieces[1:], strict=True)):
@@ -397,5 +400,7 @@ def nested_texts(times: int) -> Iterator[str]:
                         before += _LEAVES[other] + piece
                     else:
                         after += piece if place == chosen else _LEAVES[other] + piece
-                text = before * times + _LEAVES[category] + after * times
-                yield _WHOLE[category][0].replace("{}", text) if category in _WHOLE else text
+                if hole != category:
+                    before, after = f"({before}", f"{after})"
+                text = before * times + _LEAVES[hole] + after * times
+                yield _WHOLE[hole][0].replace("{}", text) if hole in _WHOLE else text

@@ -32,8 +32,8 @@ MOST_OF_WORKER_MIB = 64 + 96 + 100
 """What a process of a statement may take (docs/decisions/0043), with its program."""
 _END_MIB = 8 * MOST_MIB
 """A host that is so large is ended, with its workers, before the machine has no memory left."""
-_LOOK_SECONDS = 0.03
-_LOOKS_A_FAMILY = 10
+_LOOK_SECONDS = 0.1
+_LOOKS_A_FAMILY = 3
 
 
 def rows() -> pa.Table:
@@ -109,7 +109,8 @@ class MemoryWatch:
                 # Programs are in memory once, however many processes run them.
                 others = [_mebibytes(each, "RssAnon", "RssShmem") for each in workers]
                 self.now = own + sum(others)
-                self.peak_of_host = max(self.peak_of_host, own)
+                # The system knows what lies between two looks.
+                self.peak_of_host = max(self.peak_of_host, _mebibytes(host, "VmHWM"))
                 self.peak_of_worker = max(self.peak_of_worker, *others, 0)
                 self.peak = max(self.peak, self.now)
                 if self.now > _END_MIB:

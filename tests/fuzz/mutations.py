@@ -14,6 +14,7 @@ _NUMBERS = (
 MOST_BYTES = 32 << 20
 _USUAL_BYTES = 100_000
 """What most inputs stay below: large ones take most of the time, and find little more."""
+_SMALL_BYTES = _USUAL_BYTES // 1000
 
 Fields = list[tuple[int, int, bytes]]
 """Number, wire type and bytes of the fields of a message."""
@@ -126,7 +127,8 @@ def _make_bytes(fields: Fields, place: int, random: Random) -> bytes:
 
 def _lengthen(fields: Fields, place: int, random: Random) -> bytes:
     number, _, value = fields[place]
-    fields[place] = (number, 2, value * random.choice((2, 10, 1000)))
+    is_small = len(value) < _SMALL_BYTES or random.random() < 0.02
+    fields[place] = (number, 2, value * random.choice((2, 10, 1000) if is_small else (2, 10)))
     return write_fields(fields)
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,13 +22,18 @@ from tests.fuzz.host import MOST_MIB, MOST_OF_WORKER_MIB, MemoryWatch, Prober
 from tests.fuzz.recording import Recorded, record
 from tests.fuzz.statements import statement_call
 from tests.fuzz.texts import mutated_text
-from tests.fuzz.wire import wire_call
+from tests.fuzz.wire import made_calls, wire_call
 from tests.support.host_processes import HostProcess
+from tests.support.hostile_arrow import hostile_rows
 from tests.support.seeds import seeded_random
 
 SHARES = {"wire": 78, "texts": 12, "sql": 6, "functions": 4}
 """Of a hundred inputs, so many of a kind: the more, the less processor time one takes."""
 KINDS = tuple(SHARES)
+LONG_KINDS = frozenset({"sql", "functions"})
+"""Inputs of these kinds can take a second. They have clients of their own, so that others need not wait until
+every client has met one.
+"""
 PATIENCE_SECONDS = 60.0
 """For an answer; statements have `STATEMENT_SECONDS`."""
 STATEMENT_SECONDS = 1.0
@@ -206,23 +212,37 @@ class _Run:
         self._host = host
         self._memory = memory
         self._recorded = recorded
-        self._numbers = itertools.count()
         self._lock = threading.Lock()
         self._restarting = threading.Lock()
         self._under_way: dict[int, Call] = {}
         self._host_bound, self._worker_bound = MOST_MIB, MOST_OF_WORKER_MIB
         self._ends_at = None if plan.seconds is None else time.monotonic() + plan.seconds
+        self._long = self._numbers(LONG_KINDS)
+        self._others = self._numbers(frozenset(KINDS) - LONG_KINDS)
         self.results = Results()
 
-    def work(self) -> None:
-        """Send inputs until there are enough."""
+    def _numbers(self, kinds: Set[str]) -> Iterator[tuple[int, str]]:
+        """Numbers and kinds of the inputs of some kinds."""
+        for number in range(self._plan.inputs):
+            kind = chosen_kind(number, self._plan.kinds)
+            if kind in kinds:
+                yield number, kind
+
+    def work(self, place: int) -> None:
+        """Send inputs until there are enough.
+
+        Args:
+            place: Of the thread, among all.
+        """
         caller = Caller(self._host.uri)
+        numbers = (self._others, self._long) if place % 2 else (self._long, self._others)
         try:
             while not self._is_over():
-                number = next(self._numbers)
-                if number >= self._plan.inputs:
+                with self._lock:
+                    chosen = next(itertools.chain(*numbers), None)
+                if chosen is None:
                     return
-                kind = chosen_kind(number, self._plan.kinds)
+                number, kind = chosen
                 call = make_call(kind, self._plan.first + number, self._plan.longest, self._recorded)
                 caller = self._send(call, caller)
         finally:
@@ -310,8 +330,13 @@ def run(plan: Plan, host: HostProcess, progress: Callable[[Results, int], None] 
         host: The host.
         progress: Called now and then with the results so far, and the memory of the host.
     """
-    recorded = record(host.uri) if "wire" in plan.kinds else []
-    with MemoryWatch(host) as memory, Prober(host.uri) as prober:
+    recorded: Sequence[Recorded] = ()
+    if "wire" in plan.kinds:
+        recorded = record(host.uri)
+        # Once, and not by each thread.
+        hostile_rows()
+        made_calls()
+    with _long_lived_objects(), MemoryWatch(host) as memory, Prober(host.uri) as prober:
         _settle(memory)
         prober.report()
         time.sleep(min(2.0, 0.1 + plan.inputs / 10_000))
@@ -332,6 +357,15 @@ def run(plan: Plan, host: HostProcess, progress: Callable[[Results, int], None] 
     return found
 
 
+@contextmanager
+def _long_lived_objects() -> Iterator[None]:
+    """Collections pass over what is there by now: messages are many small objects."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
 def _settle(memory: MemoryWatch) -> None:
     """Wait until the memory was looked at."""
     memory.now = 0
@@ -341,9 +375,11 @@ def _settle(memory: MemoryWatch) -> None:
 
 
 @contextmanager
-def _threads(count: int, work: Callable[[], None]) -> Iterator[Callable[[], bool]]:
+def _threads(count: int, work: Callable[[int], None]) -> Iterator[Callable[[], bool]]:
     failures: list[BaseException] = []
-    threads = [threading.Thread(target=partial(_attempt, work, failures)) for _ in range(count)]
+    threads = [
+        threading.Thread(target=_attempt, args=(partial(work, place), failures)) for place in range(count)
+    ]
     for thread in threads:
         thread.start()
 

@@ -88,7 +88,7 @@ def _option(**value: object) -> object:
 
 
 @cache
-def _made_calls() -> Sequence[Recorded]:
+def made_calls() -> Sequence[Recorded]:
     """Messages that no client of the recording sends."""
     actions = {
         "CancelQuery": pack(new("ActionCancelQueryRequest", info=b"")),
@@ -135,13 +135,18 @@ def _made_calls() -> Sequence[Recorded]:
     ]
     found.append(("DoExchange", _upload_of_rows(piece)))
     prepared = _prepared_command(Statement(SQL, timeout_seconds=1.0).to_bytes())
-    for column in harmless_rows():
+    for column in _harmless_columns():
         row = write_message(column)
         found.append(("DoPut", tuple(flight_stream([row.schema, row.row], prepared))))
         handle = _handle(sql=SQL, parameter_schema=row.schema, parameter_row=row.row)
         found.append(("DoGet", (ticket(handle),)))
         found.append(("GetFlightInfo", (descriptor(_prepared_command(handle)),)))
     return found
+
+
+@cache
+def _harmless_columns() -> Sequence[pa.Array]:
+    return list(harmless_rows())
 
 
 def _prepared_command(handle: bytes) -> bytes:
@@ -151,11 +156,11 @@ def _prepared_command(handle: bytes) -> bytes:
 def _arrow_call(random: Random) -> tuple[str, Recorded]:
     """Arrow bytes that lie, by one of the entrances."""
     rows = hostile_rows()
-    name = random.choice(sorted(rows))
+    name = random.choice(list(rows))
     schema, batches, row = rows[name].schema, rows[name].batches, rows[name].row
     if random.random() < 0.5:
         message = write_message(
-            random.choice(list(harmless_rows())), random.choice((None, None, "zstd", "lz4"))
+            random.choice(_harmless_columns()), random.choice((None, None, "zstd", "lz4"))
         )
         schema, batches, row, name = message.schema, message.batches, message.row, "a damaged row"
         places = [random.randrange(1 << 20) for _ in range(random.choice((1, 2, 3)))]
@@ -204,7 +209,7 @@ def wire_call(kind: str, seed: int, recorded: Sequence[Recorded], random: Random
     if random.random() < 0.25:
         about, (rpc, messages) = _arrow_call(random)
     else:
-        known = recorded if random.random() < 0.5 else _made_calls()
+        known = recorded if random.random() < 0.5 else made_calls()
         rpc, messages = random.choice(known)
         about = "changed"
         if messages:

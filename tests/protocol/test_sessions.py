@@ -65,6 +65,17 @@ def _get(client: flight.FlightClient) -> dict[str, Any]:
     return {name: getattr(value, value.WhichOneof("option_value")) for name, value in options.items()}
 
 
+def test_options_wait_for_no_statement(host: Host, uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def prepare(*_: object) -> None:
+        raise AssertionError("a statement is planned, which waits for others")
+
+    monkeypatch.setattr(QueryService, "prepare", prepare)
+    with flight.connect(uri, middleware=[_Cookies()]) as client:
+        assert _set(client, dialect=("string_value", "spark")) == {}
+        assert _set(client, dialect=("string_value", "klingon")) == {"dialect": 2}
+        assert _get(client)["dialect"] == "spark"
+
+
 def test_options_stick_to_the_cookie(uri: str) -> None:
     with flight.connect(uri, middleware=[_Cookies()]) as client:
         assert _get(client) == {"catalog": "livestate", "schema": "main", "dialect": "duckdb"}

@@ -299,13 +299,16 @@ LIES = {
 @cache
 def hostile_rows() -> Mapping[str, Message]:
     """Rows that are refused wherever one is taken."""
-    zeros = pa.compress(bytes(256 << 20), "zstd", asbytes=True)
-    bomb = struct.pack("<q", 256 << 20) + zeros
+    zeros = pa.py_buffer(bytes(256 << 20))
+    zero_column = pa.Array.from_buffers(
+        pa.binary(), 1, [None, pa.py_buffer(struct.pack("<ii", 0, zeros.size)), zeros]
+    )
+    bomb = struct.pack("<q", zeros.size) + pa.compress(zeros, "zstd", asbytes=True)
     one = _schema_of(pa.int64())
     text = write_message(pa.array(["x" * 100]))
     made = {
-        "zstd": write_message(pa.array([b"\0" * (256 << 20)]), "zstd"),
-        "lz4": write_message(pa.array([b"\0" * (256 << 20)]), "lz4"),
+        "zstd": write_message(zero_column, "zstd"),
+        "lz4": write_message(zero_column, "lz4"),
         "zstd, once for each column": Message(
             _schema_of(*[pa.binary()] * 100),
             (batch([(1, 0)] * 100, [(0, 0), (0, 0), (0, len(bomb))] * 100, bomb, compressed=True),),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 
@@ -113,6 +115,35 @@ def test_a_batch_needs_both_its_names(reopen: Reopen) -> None:
         writer.commit([], batch_id=1)
     with pytest.raises(InvalidInput, match="id of printable characters"):
         reopen().writer(PLAYS.group, "")
+
+
+def test_jobs_that_end_each_other_for_ever_are_told_so(
+    local: Changelog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is started again whenever the other has taken the group over. Once is no reason to say so."""
+    tables = {PLAYS.name: partition_rows(PLAYS, rows(1))}
+    clock = itertools.count(1_700_000_000_000_000, 20_000_000)
+    monkeypatch.setattr("engine.changelog.writer._wall_clock", lambda: next(clock))
+
+    def message(before: Writer) -> str:
+        with pytest.raises(Fenced) as fenced:
+            before.append(tables)
+        return fenced.value.message
+
+    first = write_to(local, "a, process 1")
+    second = write_to(local, "b, process 2")
+    assert message(first).endswith("with token 1 is too late and must stop.")
+    second.append(tables)
+    third = write_to(local, "a, process 3")
+    assert message(second).endswith("must stop.")
+    fourth = write_to(local, "b, process 4")
+    said = message(third)
+    assert re.search(r"must stop\. It was taken over 3 times within \d+ s: if two jobs write it, each", said)
+    assert said.endswith("Stop one of them, or give it a store group of its own.")
+    for _ in range(40):
+        next(clock)
+    write_to(local, "c")
+    assert message(fourth).endswith("must stop.")
 
 
 def test_an_older_writer_is_fenced_and_stays_so(reopen: Reopen) -> None:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from engine.duckdb.binder import Binder, over_empty_stores
-from engine.duckdb.deadline import Deadline
+from engine.duckdb.deadline import NO_DEADLINE, Deadline
 from engine.duckdb.engine import Engine
 from engine.duckdb.engine_errors import NotBoundError
 from engine.errors import Unsupported
@@ -94,7 +94,7 @@ def test_columns_are_those_of_the_statement_that_runs(engine: Engine, expression
     )
     try:
         assert columns == rows.columns
-        assert engine.binder.schema(columns) == rows.schema
+        assert engine.binder.schema(columns, NO_DEADLINE) == rows.schema
     finally:
         rows.close()
 
@@ -130,4 +130,4 @@ def test_what_is_not_one_right_query_is_not_bound(engine: Engine, sql: str) -> N
 
 def test_a_type_that_cannot_be_sent_is_refused(engine: Engine) -> None:
     with pytest.raises(Unsupported, match="BIT"):
-        engine.binder.schema(engine.binder.columns("SELECT '101'::BIT AS bits", {}))
+        engine.binder.schema(engine.binder.columns("SELECT '101'::BIT AS bits", {}), NO_DEADLINE)

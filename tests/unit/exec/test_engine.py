@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -10,8 +11,10 @@ import pytest
 
 from engine.duckdb.deadline import Deadline
 from engine.duckdb.engine import Engine, ScanStream, engine_table, with_live_rows
-from engine.errors import Unavailable
+from engine.errors import InvalidInput, Unavailable
 from engine.scan import LIVE_COLUMN, ScanStatistics
+from engine.service import QueryService, Session
+from tests.support.memory_source import MemorySource
 
 NOTHING_COUNTED = ScanStatistics(0, 0, 0, 0, 0, 0, 0, 0)
 
@@ -94,3 +97,31 @@ def test_a_failure_of_the_stores_keeps_its_kind(engine: Engine) -> None:
     with pytest.raises(Unavailable, match="Partition 3"):
         answer(engine, 'SELECT sum(a) FROM "s"', scan, stream=True)
     assert answer(engine, 'SELECT count(*) AS n FROM "s"', blocks(3, live=True), stream=True) == [{"n": 3}]
+
+
+@pytest.mark.parametrize(
+    "sql", ["SELECT from_hex(repeat('ü', 100))", "SELECT from_binary(s) FROM (SELECT 'üü' s)"]
+)
+def test_a_message_that_the_engine_cuts_within_a_character_is_said(sql: str) -> None:
+    """Python cannot read it as a text."""
+    with (
+        closing(QueryService(MemorySource([]))) as service,
+        pytest.raises(InvalidInput, match=r"^Invalid input for "),
+    ):
+        service.execute(sql)
+
+
+@pytest.mark.parametrize(
+    ("sql", "dialect"),
+    [
+        ("SELECT date_trunc('day', year())", "spark"),
+        ("SELECT DISTINCT ON DATETIME (a) a FROM (SELECT 1 a)", "snowflake"),
+    ],
+)
+def test_what_cannot_be_written_for_the_engine_is_refused(sql: str, dialect: str) -> None:
+    """The parser takes functions without their arguments."""
+    with (
+        closing(QueryService(MemorySource([]))) as service,
+        pytest.raises(InvalidInput, match="cannot be written for the engine"),
+    ):
+        service.execute(sql, session=Session(dialect))

@@ -18,7 +18,8 @@ from engine.duckdb.deadline import Deadline
 from engine.duckdb.engine import Engine, EngineRows
 from engine.duckdb.engine_errors import BindingError
 from engine.duckdb.spill import SpillDirectory
-from engine.duckdb.worker_pool import IdleWorkers, WorkerPool
+from engine.duckdb.worker_messages import NEXT, EngineSettings, RunJob
+from engine.duckdb.worker_pool import IdleWorkers, WorkerPool, WorkerSession
 from engine.errors import Cancelled, DeadlineExceeded, LimitExceeded, LivestateError, Unavailable
 from engine.service import QueryService, Session
 from tests.support.waiting import wait_until
@@ -225,6 +226,24 @@ def test_a_worker_that_died_while_it_waited_is_replaced(engine: Engine, idle: Id
     alone.close()
 
 
+def test_a_worker_that_was_ended_is_nobody_elses(idle: IdleWorkers) -> None:
+    """On a busy machine it is seen to end later, and what it said before can still be read."""
+    pool = WorkerPool(idle)
+    session = WorkerSession(pool, Deadline(60.0), {})
+    settings = EngineSettings(64 << 20, 1, None, 0)
+    session.begin(RunJob("SELECT repeat('x', 2) AS r", {}, {}, (), None, settings))
+    session.call(NEXT)
+    session.call(NEXT)
+    ended = session._worker
+    wait_until(ended.jobs.poll)
+    os.kill(ended._process.pid, signal.SIGSTOP)
+    session.kill()
+    session.close()
+    other = pool.take(Deadline(60.0))
+    assert other is not ended
+    pool.give_back(other, is_ready=True)
+
+
 def test_a_result_that_is_over_cannot_be_interrupted(engine: Engine) -> None:
     """Its worker may run another statement by then."""
     over = engine.run("SELECT repeat('x', 2) AS r", {}, (), Deadline(60.0))
@@ -270,6 +289,25 @@ def test_statements_wait_for_a_worker_within_their_time(idle: IdleWorkers) -> No
         pool.take(Deadline(60.0))
     threading.Timer(0.05, pool.give_back, [held], {"is_ready": True}).start()
     pool.give_back(pool.take(Deadline(60.0)), is_ready=False)
+
+
+def test_statements_share_workers_that_are_soon_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than are kept would be started and ended with each statement."""
+    monkeypatch.setattr(worker_pool, "MAX_IDLE", 1)
+    monkeypatch.setattr(worker_pool, "WAIT_SECONDS", 60.0)
+    idle = IdleWorkers()
+    pool = WorkerPool(idle)
+    held = pool.take(Deadline(60.0))
+    with pytest.raises(DeadlineExceeded):
+        pool.take(Deadline(0.1))
+    threading.Timer(0.05, pool.give_back, [held], {"is_ready": True}).start()
+    shared = pool.take(Deadline(60.0))
+    assert shared is held
+    monkeypatch.setattr(worker_pool, "WAIT_SECONDS", 0.1)
+    other = pool.take(Deadline(60.0))
+    assert other is not held
+    for worker in (shared, other):
+        pool.give_back(worker, is_ready=False)
 
 
 def test_what_a_worker_spills_goes_with_it(tmp_path: Path) -> None:

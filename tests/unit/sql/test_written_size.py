@@ -84,6 +84,7 @@ def test_what_nests_is_not_written_many_times(dialect: str) -> None:
         ("spark", "array_agg(", " ORDER BY a DESC NULLS LAST)"),
         ("snowflake", "DIV0NULL(1, ", ")"),
         ("duckdb", "SORT_ARRAY(", ")"),
+        ("bigquery", "SAFE_CAST(ARRAY(SELECT AS STRUCT ", ") AS VARCHAR)"),
     ],
 )
 def test_copies_of_copies_are_refused(dialect: str, before: str, after: str) -> None:
