@@ -6,14 +6,16 @@ Never knows what hosts make of the epochs. The only room that imports obstore.
 `local_objects` store them; `definitions` knows what stores are and were, `migrations` what changed them,
 `differences` what to say where a job asks for another one, `switches` which store a name means, and
 `checksummed_json` how such documents are stored; `epochs` holds the epochs of one group, `writer` the one
-writer of it, `snapshots` what takes the place of older epochs, and `changelog` puts them together. `rows`
-and `appender` are the way in for tables. `backup` copies all of it to another place and back.
+writer of it, `snapshots` what takes the place of older epochs, `changelog` puts them together, and
+`inspection` reads all of it and says what is wrong. `rows` and `appender` are the way in for tables. `backup`
+copies all of it to another place and back.
 """
 
 from engine.changelog.appender import StoreAppender, append_table, open_appender
 from engine.changelog.changelog import Changelog, Dropped
 from engine.changelog.codec import Tables, decode_file, encode_file
 from engine.changelog.commit import Commit, CommittedBatch, DataFile, Slice
+from engine.changelog.inspection import Inspected, InspectedEpoch, InspectedSnapshot, Inspection
 from engine.changelog.migrations import Migration
 from engine.changelog.rows import partition_rows
 from engine.changelog.snapshot import Snapshot, SnapshotRetention
@@ -27,6 +29,10 @@ __all__ = [
     "CommittedBatch",
     "DataFile",
     "Dropped",
+    "Inspected",
+    "InspectedEpoch",
+    "InspectedSnapshot",
+    "Inspection",
     "Migration",
     "Slice",
     "Snapshot",

@@ -15,7 +15,7 @@ from engine.changelog.commit import BEFORE_FIRST, Commit, DataFile
 from engine.changelog.definitions import Definitions
 from engine.changelog.epochs import NO_STORES, Epochs
 from engine.changelog.frames import damage_error
-from engine.changelog.layout import FORMAT_PATH, LAYOUT_FORMAT, STORES_PATH
+from engine.changelog.layout import FORMAT_PATH, GROUPS_PATH, LAYOUT_FORMAT, STORES_PATH, group_path
 from engine.changelog.migrations import Migration
 from engine.changelog.objects import Objects, open_objects
 from engine.changelog.snapshot import SnapshotRetention, oldest_kept
@@ -259,6 +259,18 @@ class Changelog:
         self.identity()
         return sorted({definition.group for definition in self._stores.first_definitions()})
 
+    def groups_without_stores(self) -> list[str]:
+        """Directories of store groups that no store belongs to, as their paths have their names. One listing
+        of all that there is.
+
+        Raises:
+            Corrupt: A definition is damaged.
+            Unavailable: The changelog cannot be reached.
+        """
+        known = {group_path(group) for group in self.groups()}
+        found = {"/".join(path.split("/")[:2]) for path in self.objects.list(GROUPS_PATH)}
+        return sorted(path.removeprefix(f"{GROUPS_PATH}/") for path in found - known)
+
     def newest_epoch(self, group: GroupName, known: Epoch = BEFORE_FIRST) -> Epoch:
         """The newest committed epoch of a group; 0 before the first.
 
@@ -271,6 +283,15 @@ class Changelog:
             Unavailable: The changelog cannot be reached.
         """
         return self._epochs(group).newest_epoch(known)
+
+    def committed_epochs(self, group: GroupName) -> list[Epoch]:
+        """The epochs of a group that have a commit, in order; those that gave way to a snapshot have none.
+        One listing of all that the group has.
+
+        Raises:
+            Unavailable: The changelog cannot be reached.
+        """
+        return self._epochs(group).committed_epochs()
 
     def read_commit(self, group: GroupName, epoch: Epoch) -> Commit | None:
         """The commit of an epoch; None while it is not committed. One request.

@@ -26,7 +26,15 @@ from engine.changelog.codec import (
 from engine.changelog.commit import BEFORE_FIRST, Commit, DataFile, Slice
 from engine.changelog.data_files import read_slices
 from engine.changelog.definitions import Definitions, missing_definition
-from engine.changelog.layout import commit_path, data_epoch, data_path, epoch_path, group_path, path_segment
+from engine.changelog.layout import (
+    commit_epoch,
+    commit_path,
+    data_epoch,
+    data_path,
+    epoch_path,
+    group_path,
+    path_segment,
+)
 from engine.changelog.objects import Objects
 from engine.changelog.rows import fitted_tables
 from engine.changelog.snapshots import Snapshots
@@ -79,6 +87,11 @@ class Epochs:
                 high = middle
         self._settle(low)
         return low
+
+    def committed_epochs(self) -> list[Epoch]:
+        """The epochs that have a commit, in order: one listing of all that the group has."""
+        found = (commit_epoch(self.group, path) for path in self._objects.list(group_path(self.group)))
+        return sorted(epoch for epoch in found if epoch)
 
     def _exists(self, epoch: int) -> bool:
         return self._objects.exists(commit_path(self.group, Epoch(epoch)))

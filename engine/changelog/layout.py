@@ -8,6 +8,7 @@
     groups/<group>/migrations/<number>.json         what a store of the group becomes, numbered from 1, create-only
     groups/<group>/snapshots/<epoch>/<nonce>-<n>.arrow   rows of a snapshot
     groups/<group>/snapshots/<epoch>/<nonce>.part   what one host wrote of it
+    groups/<group>/snapshots/<epoch>/<nonce>.checksums   what one host has at its epoch
     groups/<group>/snapshots/<epoch>.snapshot       written last, create-only: the snapshot counts from here on
     backup/<number>.json                            marks of a backup, numbered from 1: the newest says of which changelog it is, and to which epochs
     clock/<nonce>                                   written to see when the storage says that it was, and removed at once

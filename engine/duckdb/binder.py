@@ -75,7 +75,7 @@ class Binder:
             InvalidInput: A table has a column whose type no store can have.
             LimitExceeded: Its constants need too much memory.
         """
-        if self._workers is not None and needs_worker(sql):
+        if self._workers is not None and needs_worker(sql, values):
             schemas = {name: encode_rows(schema) for name, schema in tables.items()}
             return bound_columns(self._workers, BindJob(sql, schemas, values), deadline)
         with hold_lock(self._lock, deadline):
@@ -137,7 +137,7 @@ class Binder:
         Returns:
             The failure; None where it is bound, or could take more than this process can bound.
         """
-        if self._workers is not None and needs_worker(sql):
+        if self._workers is not None and needs_worker(sql, values):
             return None
         with hold_lock(self._lock, deadline):
             try:
@@ -186,7 +186,7 @@ class Binder:
             try:
                 with self._database.sql(f"SELECT {nulls}").to_arrow_reader(1) as reader:
                     return reader.schema
-            except ENGINE_FAILURES as error:
+            except (*ENGINE_FAILURES, pa.ArrowException) as error:
                 raise NotBoundError(str(error)) from error
 
     def _create(self, tables: Mapping[str, pa.Schema]) -> None:

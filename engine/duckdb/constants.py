@@ -50,7 +50,7 @@ class ConstantFolder:
             For each its value, of a canonical type; None where it is NULL, fails, is of a type that stores
             do not compare, or could take more than this process can bound.
         """
-        if not expressions or needs_worker(",".join(expressions)):
+        if not expressions or needs_worker(",".join(expressions), parameters):
             return [None] * len(expressions)
         with hold_lock(self._lock, deadline):
             try:

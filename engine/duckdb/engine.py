@@ -6,7 +6,6 @@ connection of its own, so that names of its objects are seen by no other.
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
@@ -22,6 +21,7 @@ from engine.duckdb.database import open_database
 from engine.duckdb.deadline import NO_DEADLINE, Deadline, Watch, Watcher
 from engine.duckdb.engine_errors import ENGINE_FAILURES, BindingError, Failure, error_of, read_failure
 from engine.duckdb.growth import needs_worker
+from engine.duckdb.handover import MOST_LONG_ROWS, combine, repeats_long_values, rows_a_batch
 from engine.duckdb.results import check_types, conversion, result_schema
 from engine.duckdb.small_query_slots import SmallQuerySlots
 from engine.duckdb.spill import SpillDirectory
@@ -32,10 +32,6 @@ from engine.model.sql_types import quote_identifier
 from engine.plan.query_text import ReadColumn
 from engine.scan import LIVE_COLUMN, Scan
 
-ROWS_A_BATCH = 122_880
-"""One row group of the engine."""
-LONG_ROWS_A_BATCH = 8_192
-"""Where values can be long: the engine does not count what it hands over."""
 TABLE_BYTES = 512 << 20
 """Scans up to this size are handed over as one table, larger ones block by block as the engine reads them,
 which takes a fifth longer.
@@ -46,8 +42,6 @@ FEW_ROWS = 10_000
 
 MIN_WORKER_MEMORY_BYTES = 64 << 20
 
-_LONG_TYPE = re.compile(r"VARCHAR|BLOB|BIT|JSON|BIGNUM|VARIANT|STRUCT|MAP|UNION|\[")
-"""Types of values of any length, as the engine names them."""
 _EXPLAIN = "EXPLAIN "
 _FAILURES = (*ENGINE_FAILURES, OSError, pa.ArrowException)
 
@@ -311,7 +305,9 @@ class Engine:
             LivestateError: It fails in another way.
             BaseException: What broke a stream off.
         """
-        if self._workers is not None and needs_worker(sql):
+        if self._workers is not None and (
+            needs_worker(sql, parameters) or repeats_long_values(sql, tables, parameters)
+        ):
             return self._run_in_worker(self._workers, sql, tables, parameters, deadline, names)
         with self._lock:
             connection = self._database.cursor()
@@ -398,6 +394,7 @@ class LocalRows:
         self._streams = [table for table in tables.values() if not isinstance(table, pa.Table)]
         self._reader: pa.RecordBatchReader | None = None
         self._relation: duckdb.DuckDBPyRelation | None = None
+        self._rows_a_batch = 0
         with ExitStack() as unless_begun:
             unless_begun.callback(self.close)
             watch.__enter__()
@@ -423,8 +420,8 @@ class LocalRows:
         self._relation = (
             self._connection.sql(sql, params=list(parameters)) if parameters else self._connection.sql(sql)
         )
-        has_long_values = any(_LONG_TYPE.search(str(column)) for column in self._relation.types)
-        self._reader = self._relation.to_arrow_reader(LONG_ROWS_A_BATCH if has_long_values else ROWS_A_BATCH)
+        self._rows_a_batch = rows_a_batch(map(str, self._relation.types), sql, tables, parameters)
+        self._reader = self._relation.to_arrow_reader(self._rows_a_batch)
         self.columns = named_columns(
             [
                 ReadColumn(*column)
@@ -438,6 +435,9 @@ class LocalRows:
         self._convert = conversion(self._reader.schema, self.schema)
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
+        return combine(self._batches()) if self._rows_a_batch < MOST_LONG_ROWS else self._batches()
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
         assert self._reader is not None
         while True:
             try:

@@ -38,9 +38,12 @@ _INVALID = frozenset(
         "constraint",
         "sequence",
         "objectsize",
+        # What has no kind is said before anything is bound.
+        "error",
     }
 )
 _LACK_OF_MEMORY = frozenset({"outofmemory", "arrowmemoryerror"})
+_UNREADABLE = "arrowinvalid"
 _UNSUPPORTED = frozenset(
     {
         "notimplemented",
@@ -174,6 +177,10 @@ def error_of(
         )
     if failure.kind in _UNSUPPORTED:
         return Unsupported(_sentence(failure))
+    if failure.kind == _UNREADABLE:
+        return Unsupported(
+            "The result cannot be sent: types in it nest too deeply, or Arrow has none like them."
+        )
     if failure.kind in _INVALID:
         return InvalidInput(_sentence(failure))
     return Defect(f"The query engine failed on this statement ({failure.kind}); please report the statement.")

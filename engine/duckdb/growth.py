@@ -11,6 +11,7 @@ Which functions these are is found in the engine's own catalogue (`tests/unit/ex
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 MAX_TEXT = 16 << 10
@@ -86,13 +87,25 @@ _BRACKET = re.compile(r"[()\[\]{}]")
 _RECURSION = re.compile(r"\brecursive\b")
 
 
-def needs_worker(sql: str) -> bool:
+def needs_worker(sql: str, values: Sequence[object] | Mapping[str, object] = ()) -> bool:
     """Whether a statement has to run where it can be killed.
 
     Args:
         sql: A statement in DuckDB's dialect.
+        values: Of its parameters: the engine puts what it copies them into in 2,048 rows at once.
     """
-    return len(sql) > MAX_TEXT or _can_grow(sql)
+    if len(sql) > MAX_TEXT or _can_grow(sql):
+        return True
+    return len(values) > 0 and copies(sql) > 0 and value_bytes(values) > MAX_TEXT
+
+
+def value_bytes(value: object) -> int:
+    """About how many bytes the texts in a value, or in several, have."""
+    if isinstance(value, str | bytes):
+        return len(value)
+    if isinstance(value, Mapping):
+        return sum(value_bytes(each) for each in value.values())
+    return 8 + sum(map(value_bytes, value)) if isinstance(value, Sequence) else 8
 
 
 @lru_cache(256)
@@ -106,11 +119,25 @@ def _can_grow(sql: str) -> bool:
         return True
     if len(_DOUBLING.findall(text)) > MAX_DOUBLINGS or _deepest_nesting(text) > MAX_NESTING:
         return True
-    copies = len(_COPYING_OPERATOR.findall(text)) + sum(name in COPYING_FUNCTIONS for name in calls)
-    if copies > 1:
-        # Some of them take any number of arguments.
-        copies += text.count(",") // 4
-    return copies > MAX_COPIES or (copies > 0 and _RECURSION.search(text) is not None)
+    count = _count_copies(text, calls)
+    return count > MAX_COPIES or (count > 0 and _RECURSION.search(text) is not None)
+
+
+@lru_cache(256)
+def copies(sql: str) -> int:
+    """How many operations of a statement have their arguments in their results.
+
+    Args:
+        sql: A statement in DuckDB's dialect.
+    """
+    text = sql.lower()
+    return _count_copies(text, _CALL.findall(text))
+
+
+def _count_copies(text: str, calls: Sequence[str]) -> int:
+    count = len(_COPYING_OPERATOR.findall(text)) + sum(name in COPYING_FUNCTIONS for name in calls)
+    # Some of them take any number of arguments.
+    return count + text.count(",") // 4 if count > 1 else count
 
 
 def _deepest_nesting(text: str) -> int:

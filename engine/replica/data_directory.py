@@ -30,14 +30,25 @@ def claim(directory: Path, changelog: str | None) -> None:
         written = marker.with_suffix(".tmp")
         written.write_text(json.dumps({"format": DIRECTORY_FORMAT, "changelog": changelog}))
         written.rename(marker)
-    if _owner(marker) != changelog:
+    if owner_of(directory) != changelog:
         raise InvalidInput(
             "The data directory belongs to another changelog: give this host a directory of its own, or "
             "delete what is in it."
         )
 
 
-def _owner(marker: Path) -> str:
+def is_data_directory(directory: Path) -> bool:
+    """Whether a host has marked a directory as its own."""
+    return (directory / _MARKER).exists()
+
+
+def owner_of(directory: Path) -> str:
+    """The identity of the changelog that a marked data directory belongs to.
+
+    Raises:
+        Corrupt: The mark cannot be read, or is of a format that this version does not know.
+    """
+    marker = directory / _MARKER
     try:
         document = json.loads(marker.read_text())
         if document["format"] != DIRECTORY_FORMAT:

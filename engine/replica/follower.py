@@ -21,6 +21,7 @@ from engine.replica.data_directory import claim
 from engine.replica.group import GroupState
 from engine.replica.group_setup import GroupSetup, every_partition
 from engine.replica.group_views import Retention
+from engine.replica.scrubber import Scrubber, ScrubOptions, ScrubStatus
 from engine.replica.snapshotter import SnapshotOptions, Snapshotter
 from engine.replica.store_catalog import StoreCatalog
 from engine.replica.store_status import group_status
@@ -52,6 +53,7 @@ class FollowerOptions:
         retained_epochs: How many epochs stay readable at most.
         retained_bytes: Memory for what only epochs before the newest need, at most; an estimate.
         snapshots: When snapshots are written into the changelog, and what stays before them.
+        scrubs: How what is stored is read, to find what is damaged.
     """
 
     poll_seconds: float = 0.05
@@ -64,6 +66,7 @@ class FollowerOptions:
     retained_epochs: int = 64
     retained_bytes: int = 128 * MIB
     snapshots: SnapshotOptions = field(default_factory=SnapshotOptions)
+    scrubs: ScrubOptions = field(default_factory=ScrubOptions)
 
 
 class Follower:
@@ -105,6 +108,7 @@ class Follower:
         self._appliers = ThreadPoolExecutor(self._options.apply_threads, "apply")
         self._snapshotter = Snapshotter(changelog, self._options.snapshots, now)
         self._compactor = Compactor(self._options.compaction_threads, self._tasks, self._stopping, self._wake)
+        self._scrubber = Scrubber(self._options.scrubs)
         self._setup = self._group_setup(directory)
         self._thread = Thread(target=self._run, name="follow", daemon=True)
 
@@ -155,6 +159,7 @@ class Follower:
         if self._thread.is_alive():
             self._thread.join()
         self._snapshotter.stop()
+        self._scrubber.stop()
         self._compactor.shutdown()
         self._appliers.shutdown()
         for group in self._groups.values():
@@ -170,6 +175,28 @@ class Follower:
         if group not in self._groups:
             self._is_search_due.set()
         self._wake.set()
+
+    def scrub(self, rate_bytes: float | None = None) -> ScrubStatus:
+        """Begin to read all that is stored here, unless that is being done. What is damaged is put aside and
+        built again.
+
+        Args:
+            rate_bytes: Arrow bytes a second at most; None for the host's option.
+
+        Returns:
+            How far it is.
+        """
+        groups = list(self._groups.values())
+        return self._scrubber.begin({group.group: list(group.partitions) for group in groups}, rate_bytes)
+
+    def cancel_scrub(self) -> ScrubStatus:
+        """End the scrub that runs, if any does; how far it is."""
+        return self._scrubber.cancel()
+
+    @property
+    def scrub_status(self) -> ScrubStatus:
+        """How far the scrub is that runs, or how the last one went."""
+        return self._scrubber.status
 
     def add_listener(self, listener: Callable[[], None]) -> None:
         """Have something called after what can be read here has changed; `report` then says so already.
@@ -198,6 +225,9 @@ class Follower:
         moved = [self._advance(group) for group in groups]
         for group in groups:
             group.add_damage(self._snapshotter.take_differing(group.group))
+            group.add_damage(self._scrubber.take_damage(group.group))
+        if self._scrubber.is_due:
+            self.scrub()
         rebuilt = [self._attempt(Work.REBUILD, group, group.rebuild) for group in groups]
         expired = [self._attempt(Work.EXPIRE, group, group.expire) for group in groups]
         for group in groups:

@@ -72,7 +72,7 @@ class GroupSetup:
             partition: Its partition.
             definition_at: Gives the shape of a generation.
         """
-        path = self.directory / _partition_path(definition, partition)
+        path = self.directory / partition_path(definition, partition)
         return PartitionStore(
             definition, partition, path, self.cache, self.options, self.buffers, definition_at
         )
@@ -88,7 +88,7 @@ class GroupSetup:
         Raises:
             Unavailable: The disk does not answer.
         """
-        path = _partition_path(definition, partition)
+        path = partition_path(definition, partition)
         aside = self.directory / ASIDE / path
         try:
             if (self.directory / path).exists():
@@ -102,6 +102,6 @@ class GroupSetup:
             ) from error
 
 
-def _partition_path(definition: StoreDefinition, partition: PartitionId) -> Path:
+def partition_path(definition: StoreDefinition, partition: PartitionId) -> Path:
     """Where a partition is in the data directory."""
     return Path(path_segment(definition.group), path_segment(definition.name), str(partition))

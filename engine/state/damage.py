@@ -26,7 +26,7 @@ def damage_error(what: str) -> DamagedError:
         what: What it is, in a word or two.
     """
     return DamagedError(
-        f"A partition's {what} is damaged; start the host again, and it builds the partition again from the "
+        f"A partition's {what} is damaged: `livestate scrub` has the host build the partition again from the "
         "changelog.",
         what,
     )

@@ -51,6 +51,7 @@ class PartitionStore:
         options: Sizes.
         buffers: Bound of all RocksDB memtables of the host.
         definition_at: Gives what the store is at a generation of its group; None where it was never migrated.
+        is_read_only: Whether it is only read, and its directory stays as it is.
 
     Raises:
         DamagedError: What is on the disk is damaged.
@@ -68,10 +69,15 @@ class PartitionStore:
         options: StateOptions,
         buffers: WriteBuffers | None = None,
         definition_at: Callable[[int], StoreDefinition] | None = None,
+        *,
+        is_read_only: bool = False,
     ) -> None:
         self._options = options
+        self._is_read_only = is_read_only
         self._storage: Storage = (
-            MemoryStorage() if definition.behaviour.in_memory else Rocks(path, options, buffers)
+            MemoryStorage()
+            if definition.behaviour.in_memory
+            else Rocks(path, options, buffers, is_read_only=is_read_only)
         )
         self._lock, self._merging = Lock(), Lock()
         self._is_closed = False
@@ -103,7 +109,7 @@ class PartitionStore:
                 "directory and the host rebuilds it from the changelog."
             )
         created = definition_at(0)
-        numbers = {
+        self._created = numbers = {
             name: column.number
             for name, column in zip(created.stored_schema.names, created.columns, strict=True)
         }
@@ -117,7 +123,8 @@ class PartitionStore:
         if manifest.live_rows not in (None, live_rows):
             raise damage_error("delete vector")
         self._manifest = replace(manifest, live_rows=live_rows)
-        self._segments.drop_orphans({*manifest.segments, *manifest.tombstone_segments})
+        if not self._is_read_only:
+            self._segments.drop_orphans({*manifest.segments, *manifest.tombstone_segments})
 
     @property
     def context(self) -> PartitionContext:
@@ -349,6 +356,23 @@ class PartitionStore:
         with self._lock:
             changes = replace_inputs(self.version, inputs, merged.reshape(self.context))
             self._install(self._shape, self.version.epoch, changes, self._manifest.cutoff, self.digest)
+
+    def check_records(self) -> None:
+        """See that manifest, segment records and delete vectors are stored as they are known here.
+
+        Raises:
+            DamagedError: They are not.
+            Unavailable: The partition is closed, or the disk does not answer.
+        """
+        with self._lock:
+            data = self._storage.get(MANIFEST)
+            if data is None and not self.version.all_segments:
+                return  # nothing was ever written
+            if data is None or Manifest.from_bytes(data).segments != self._manifest.segments:
+                raise damage_error("manifest")
+            for entry in self.version.all_segments:
+                if self._segments.count_live(entry.segment.id, self._created) != entry.live_rows:
+                    raise damage_error("delete vector")
 
     def release(self) -> None:
         """Remove the bytes of segments that no version refers to any more."""

@@ -13,12 +13,13 @@ that of a list of keys.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Lock
 
 from rocksdict import (
+    AccessType,
     DbClosedError,
     DBCompressionType,
     Options,
@@ -44,6 +45,9 @@ _MANUAL_FLUSH = """[Version]
 [TableOptions/BlockBasedTable "default"]
 """
 """RocksDB's own form of its options, for one that rocksdict has no setter for."""
+
+_CONFIG = "rocksdict-config.json"
+"""Where rocksdict writes down how it has opened a directory."""
 
 WriteBuffers = WriteBufferManager
 """Bounds the memory of the memtables of several partitions together."""
@@ -87,12 +91,26 @@ class Rocks:
         path: Its directory, made if it is not there.
         options: Sizes of its buffers.
         buffers: Shared by all partitions of a host, so that their memtables together stay bounded.
+        is_read_only: Whether nothing is written, as the directory is not this process's.
     """
 
-    def __init__(self, path: Path, options: StateOptions, buffers: WriteBuffers | None = None) -> None:
-        with _translate_errors():
-            path.mkdir(parents=True, exist_ok=True)
-            self._db = Rdict(str(path), _options(options, buffers))
+    def __init__(
+        self,
+        path: Path,
+        options: StateOptions,
+        buffers: WriteBuffers | None = None,
+        *,
+        is_read_only: bool = False,
+    ) -> None:
+        with _translate_errors(), ExitStack() as unless_opened:
+            if is_read_only:
+                # rocksdict writes down how it opens a directory, whatever it is opened for.
+                links = unless_opened.enter_context(_links_to(path))
+                self._db = Rdict(str(links), _options(options, buffers), access_type=AccessType.read_only())
+            else:
+                path.mkdir(parents=True, exist_ok=True)
+                self._db = Rdict(str(path), _options(options, buffers))
+            self._resources = unless_opened.pop_all()
         # Who waited for the log within a write would hold the GIL.
         self._writing = Lock()
         self._unlogged = WriteOptions()
@@ -176,8 +194,18 @@ class Rocks:
 
     def close(self) -> None:
         """Close it; all that was logged is there at the next open."""
-        with _translate_errors():
+        with _translate_errors(), self._resources:
             self._db.close()
+
+
+@contextmanager
+def _links_to(path: Path) -> Iterator[Path]:
+    """A directory elsewhere with the files of a RocksDB."""
+    with TemporaryDirectory(prefix="livestate-") as links:
+        for file in path.iterdir():
+            (Path(links) / file.name).symlink_to(file.resolve())
+        (Path(links) / _CONFIG).unlink(missing_ok=True)
+        yield Path(links)
 
 
 def write_buffers(options: StateOptions) -> WriteBuffers:

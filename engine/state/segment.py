@@ -589,6 +589,32 @@ class Segment:
             lambda number, arrow_type: self._read(number, arrow_type, block),
         )
 
+    def check_block(self, block: int) -> int:
+        """Read what is stored of a block, past the cache, as far as it is seen.
+
+        Args:
+            block: Which.
+
+        Returns:
+            Its Arrow bytes.
+
+        Raises:
+            DamagedError: It is missing or damaged.
+            Unavailable: The disk does not answer.
+        """
+        storage, total = self._context.storage, 0
+        for number in self.record.column_bytes.keys() - self._context.stored_numbers:
+            if storage.get(block_key(self.id, number, block)) is None:
+                raise damage_error("block")
+        for column in self._context.stored_columns:
+            values = self._load(column, block)
+            try:
+                values.validate(full=True)
+            except pa.ArrowException as error:
+                raise damage_error("block") from error
+            total += values.nbytes
+        return total
+
     def _read(self, number: int, arrow_type: pa.DataType, block: int) -> pa.Array:
         data = self._context.storage.get(block_key(self.id, number, block))
         if data is None:

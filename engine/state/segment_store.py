@@ -35,7 +35,7 @@ from engine.state.segment_builder import SegmentBuilder, build_segment
 from engine.state.segment_merge import Merge
 from engine.state.state_options import MIB, StateOptions
 from engine.state.storage import Pair, Range, Storage
-from engine.state.version import LiveSegment
+from engine.state.version import Live, LiveSegment
 
 DELTAS_PER_SEGMENT = 64
 """Deltas of dead rows that a segment gathers before they are folded into one delete vector."""
@@ -96,21 +96,45 @@ class SegmentStore:
         Raises:
             Corrupt: It is missing or damaged.
         """
+        record = self._read_record(identity, created)
+        segment = self._track(Segment(identity, record, self._context))
+        live, self._deltas[identity] = self._read_live(identity, record.rows)
+        if live is None:
+            return LiveSegment(segment, None, segment.rows)
+        return LiveSegment(segment, live, int(np.count_nonzero(live)))
+
+    def count_live(self, identity: SegmentId, created: Mapping[str, int]) -> int:
+        """How many rows of a segment that counts are live by what is stored of it.
+
+        Args:
+            identity: Its id.
+            created: As for `open`.
+
+        Raises:
+            DamagedError: It is missing or damaged.
+        """
+        record = self._read_record(identity, created)
+        live, _ = self._read_live(identity, record.rows)
+        return record.rows if live is None else int(np.count_nonzero(live))
+
+    def _read_record(self, identity: SegmentId, created: Mapping[str, int]) -> SegmentRecord:
         data = self._storage.get(segment_key(identity))
         if data is None:
             raise damage_error("list of segments")
-        segment = self._track(Segment(identity, SegmentRecord.from_bytes(data, created), self._context))
+        return SegmentRecord.from_bytes(data, created)
+
+    def _read_live(self, identity: SegmentId, rows: int) -> tuple[Live | None, int]:
+        """The stored delete vector of a segment, None where it has none; and how many deltas it has."""
         folded = self._storage.get(dead_rows_key(identity))
         deltas = [decode_rows(value) for _, value in self._storage.pairs(dead_delta_range(identity)[0])]
-        self._deltas[identity] = len(deltas)
         if folded is None and not deltas:
-            return LiveSegment(segment, None, segment.rows)
-        live = np.ones(segment.rows, np.uint8) if folded is None else decode_live(folded, segment.rows)
-        for rows in deltas:
-            if len(rows) and rows.max() >= segment.rows:
+            return None, 0
+        live = np.ones(rows, np.uint8) if folded is None else decode_live(folded, rows)
+        for dead in deltas:
+            if len(dead) and dead.max() >= rows:
                 raise damage_error("delete vector")
-            live[rows] = 0
-        return LiveSegment(segment, live, int(np.count_nonzero(live)))
+            live[dead] = 0
+        return live, len(deltas)
 
     def drop_orphans(self, known: Collection[SegmentId]) -> None:
         """Remove what a crash left of segments that never came to count.

@@ -297,6 +297,18 @@ def main() -> None:
 )
 @_snapshots_kept_option
 @_snapshot_tail_option
+@click.option(
+    "--scrub-every",
+    type=_Seconds(0),
+    metavar="SECONDS",
+    help="Between looks for damage in all that is stored; 0, the default, for none (livestate scrub).",
+)
+@click.option(
+    "--scrub-rate",
+    type=click.FloatRange(0, min_open=True),
+    metavar="MIB/S",
+    help="What such a look reads a second at most; 32 by default.",
+)
 @_token_option
 @click.option(
     "--open-to-all", is_flag=True, help="Allow an address that other machines reach without a token."
@@ -783,6 +795,68 @@ def switch(name: str, store: str, changelog: str, connection: ConnectionOptions)
         if is_store
         else f"The name {name} means no store any more."
     )
+
+
+@main.command()
+@click.option(
+    "--rate",
+    type=click.FloatRange(0, min_open=True),
+    metavar="MIB/S",
+    help="What the host reads a second at most; 32 by default, or its --scrub-rate.",
+)
+@click.option("--cancel", is_flag=True, help="End the scrub that runs.")
+@click.option("--status", is_flag=True, help="Say how far it is, and do nothing.")
+@_takes_connection(_uri_option)
+def scrub(connection: ConnectionOptions, rate: float | None, cancel: bool, status: bool) -> None:
+    """Have a host read all that it has stored, beside its other work, and find what is damaged.
+
+    What is damaged is named, put aside and built again from the changelog, while the host serves the rest.
+    Waits until all is read; Ctrl-C ends it. The exit code is 1 if anything was damaged or could not be read.
+
+    \b
+    Examples:
+      livestate scrub
+      livestate scrub --rate 100 --uri grpc://10.0.0.7:8815
+      livestate scrub --status
+    """
+    from flight_server.cli.scrub import progress_text  # noqa: PLC0415  it imports pyarrow.flight
+    from flight_server.cli.scrub import scrub as run_scrub  # noqa: PLC0415  likewise
+    from flight_server.client.client import Client  # noqa: PLC0415  likewise
+
+    if cancel and status:
+        raise click.UsageError("--cancel and --status exclude each other.")
+    with _failures(), Client(connection) as client:
+        if cancel or status:
+            click.echo(progress_text(client.scrub("cancel" if cancel else "status")))
+            return
+        is_right = run_scrub(client, rate, click.echo)
+    if not is_right:
+        raise SystemExit(1)
+
+
+@main.command()
+@click.argument("place", metavar="URI|DIRECTORY")
+@_changelog_option()
+def verify(place: str, changelog: str | None) -> None:
+    """Read a changelog, or the data directory of a stopped host, and say what is wrong with it.
+
+    Of a changelog every epoch and snapshot is read with all rows: whether they are there, name the one before
+    them, and have the checksums that they had. Of a data directory every block of every partition is. Nothing
+    is written; jobs and hosts may use the changelog meanwhile. One line a fault, and the exit code is 1 if
+    there is any.
+
+    \b
+    Examples:
+      livestate verify file:///var/lib/livestate
+      livestate verify s3://bucket/livestate
+      livestate verify /var/lib/livestate-host --changelog file:///var/lib/livestate
+    """
+    from flight_server.cli.verify import verify as run_verify  # noqa: PLC0415  it imports pyarrow and obstore
+
+    with _failures():
+        is_right = run_verify(place, changelog, click.echo, partial(click.echo, err=True))
+    if not is_right:
+        raise SystemExit(1)
 
 
 @main.command()

@@ -201,6 +201,24 @@ class Client:
         document: Mapping[str, Any] = json.loads(answer)
         return document
 
+    def scrub(self, step: str, rate_bytes: float | None = None) -> Mapping[str, Any]:
+        """Have the host read all that it has stored.
+
+        Args:
+            step: `begin`, `cancel` or `status`.
+            rate_bytes: Arrow bytes a second at most; None for the host's option.
+
+        Returns:
+            How far it is: the attributes of `engine.replica.scrubber.ScrubStatus`.
+
+        Raises:
+            LivestateError: What the host said, by its kind; Unavailable when there is no host.
+        """
+        body = {"do": step} if rate_bytes is None else {"do": step, "rate": rate_bytes}
+        (answer,) = self.act("livestate.scrub", json.dumps(body).encode())
+        document: Mapping[str, Any] = json.loads(answer)
+        return document
+
     def act(self, name: str, body: bytes) -> list[bytes]:
         """Do an action, as `Connection.act`."""
         return self._connection.act(name, body)

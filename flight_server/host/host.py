@@ -7,8 +7,8 @@ from __future__ import annotations
 import fcntl
 import ipaddress
 import time
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from io import BufferedWriter
@@ -147,6 +147,7 @@ class Host:
                 else [],
                 limits=options.limits,
                 cluster=self._cluster,
+                scrubs=follower,
             )
         except (pa.ArrowException, OSError) as error:
             tls = ", or are certificate and key not PEM" if options.tls_certificate else ""
@@ -276,6 +277,31 @@ def _is_loopback(address: str) -> bool:
         return ipaddress.ip_address(address).is_loopback
     except ValueError:
         return address == "localhost"
+
+
+@contextmanager
+def lock_stopped_host(directory: Path) -> Iterator[None]:
+    """See that no host uses a data directory, and keep it so; nothing is written there.
+
+    Args:
+        directory: The data directory.
+
+    Raises:
+        InvalidInput: A host uses it, or it cannot be read.
+    """
+    if not (directory / LOCK_FILE).exists():
+        yield
+        return
+    try:
+        lock = (directory / LOCK_FILE).open("rb")
+    except OSError as error:
+        raise InvalidInput(f"The data directory cannot be read: {error.strerror}.") from error
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise InvalidInput("A host uses this data directory: stop it first.") from error
+        yield
 
 
 def _lock_directory(directory: Path) -> BufferedWriter:

@@ -253,6 +253,8 @@ def host_command(file: Path, entry: HostEntry, given: ServeArguments) -> Sequenc
         "--snapshot-after": given.snapshot_after,
         "--snapshots-kept": given.snapshots_kept,
         "--snapshot-tail": given.snapshot_tail,
+        "--scrub-every": given.scrub_every,
+        "--scrub-rate": given.scrub_rate,
         "--tls-certificate": given.tls_certificate,
         "--tls-key": given.tls_key,
         "--tls-roots": given.tls_roots,

@@ -16,6 +16,7 @@ from engine.cluster.deployment import Deployment, HostEntry, parse_deployment
 from engine.cluster.reports import HostName
 from engine.errors import InvalidInput
 from engine.replica.follower import FollowerOptions
+from engine.replica.scrubber import MIB, ScrubOptions
 from engine.replica.snapshotter import SnapshotOptions
 from engine.service import QueryOptions
 from engine.state.state_options import StateOptions
@@ -50,6 +51,8 @@ class ServeArguments:
         snapshot_after: Bytes of changelog after which a snapshot is due; 0 for never.
         snapshots_kept: How many snapshots stay, with the epochs behind them.
         snapshot_tail: Seconds for which epochs before them stay.
+        scrub_every: Seconds from one scrub to the next; 0 for none.
+        scrub_rate: MiB a second that one reads at most.
         token: What callers must present.
         open_to_all: May be open to other machines.
         tls_certificate: File with the PEM certificate.
@@ -75,6 +78,8 @@ class ServeArguments:
     snapshot_after: int | None = None
     snapshots_kept: int | None = None
     snapshot_tail: float | None = None
+    scrub_every: float | None = None
+    scrub_rate: float | None = None
     token: str | None = field(default=None, repr=False)
     open_to_all: bool = False
     tls_certificate: Path | None = None
@@ -156,6 +161,7 @@ def _options(
             poll_seconds=given.poll_interval or follower.poll_seconds,
             state=StateOptions() if given.cache is None else StateOptions(cache_bytes=given.cache),
             snapshots=_snapshots(given),
+            scrubs=_scrubs(given),
         ),
         queries=QueryOptions(
             memory_limit_bytes=given.memory or queries.memory_limit_bytes,
@@ -175,6 +181,14 @@ def _snapshots(given: ServeArguments) -> SnapshotOptions:
         options,
         after_bytes=options.after_bytes if given.snapshot_after is None else given.snapshot_after,
         retention=snapshot_retention(given.snapshots_kept, given.snapshot_tail),
+    )
+
+
+def _scrubs(given: ServeArguments) -> ScrubOptions:
+    default = ScrubOptions()
+    return ScrubOptions(
+        default.rate_bytes if given.scrub_rate is None else given.scrub_rate * MIB,
+        default.every_seconds if given.scrub_every is None else given.scrub_every,
     )
 
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
-from typing import Any
+from dataclasses import asdict, replace
+from typing import Any, Protocol
 
 import pyarrow as pa
 from pyarrow import flight
 
 from engine.errors import InvalidInput, LivestateError, NotFound, Unsupported
 from engine.model.schema import Epoch, GroupName
+from engine.replica.scrubber import ScrubStatus
 from engine.service import QueryService
 from engine.sql.tokens import dialect_of
 from flight_server.peers.deployment_member import ClusterHost
@@ -32,6 +34,20 @@ _INVALID_NAME, _INVALID_VALUE = 1, 2
 _NO_TRANSACTIONS = "livestate has no transactions: each query reads one consistent epoch of each store."
 
 
+class Scrubs(Protocol):
+    """Reads all that a host has stored; as `engine.replica.follower.Follower` does."""
+
+    def scrub(self, rate_bytes: float | None = None) -> ScrubStatus:
+        """Begin, unless one runs."""
+
+    def cancel_scrub(self) -> ScrubStatus:
+        """End what runs."""
+
+    @property
+    def scrub_status(self) -> ScrubStatus:
+        """How far it is."""
+
+
 class Actions:
     """The actions that a host knows.
 
@@ -42,6 +58,7 @@ class Actions:
         notify: Told of a store group that may have a new epoch; None: any may.
         ready: Whether the host has caught up with the changelog once.
         cluster: The deployment that the host belongs to; None: none.
+        scrubs: Reads what the host has stored; None: it has nothing.
     """
 
     def __init__(
@@ -52,6 +69,7 @@ class Actions:
         notify: Callable[[GroupName | None], None],
         ready: Callable[[], bool],
         cluster: ClusterHost | None = None,
+        scrubs: Scrubs | None = None,
     ) -> None:
         self._service = service
         self._statements = statements
@@ -59,6 +77,7 @@ class Actions:
         self._notify = notify
         self._ready = ready
         self._cluster = cluster
+        self._scrubs = scrubs
         self._handlers: Mapping[str, Callable[[Any, bytes], Iterable[bytes]]] = {
             "CreatePreparedStatement": self._create_prepared,
             "ClosePreparedStatement": self._close_prepared,
@@ -70,6 +89,7 @@ class Actions:
             "livestate.notify": self._notify_group,
             "livestate.health": self._health,
             "livestate.hold": self._hold,
+            "livestate.scrub": self._scrub,
             "livestate.report": self._report,
             "livestate.hosts": self._hosts,
             "livestate.replicas": self._replicas,
@@ -218,6 +238,19 @@ class Actions:
         self._service.source.hold(epochs, seconds)
         return []
 
+    def _scrub(self, context: Any, body: bytes) -> Iterable[bytes]:
+        if self._scrubs is None:
+            raise Unsupported("This host has nothing stored.")
+        step, rate_bytes = _parse_scrub(body)
+        match step:
+            case "begin":
+                status = self._scrubs.scrub(rate_bytes)
+            case "cancel":
+                status = self._scrubs.cancel_scrub()
+            case _:
+                status = self._scrubs.scrub_status
+        return [json.dumps(asdict(status)).encode()]
+
     def _report(self, context: Any, body: bytes) -> Iterable[bytes]:
         return [self._deployment().receive(body)]
 
@@ -252,6 +285,25 @@ def _parse_hold(body: bytes) -> tuple[Mapping[GroupName, Epoch], float]:
     ):
         raise wanted
     return {GroupName(group): Epoch(epoch) for group, epoch in epochs.items()}, float(seconds)
+
+
+def _parse_scrub(body: bytes) -> tuple[str, float | None]:
+    """What is to be done, and how many bytes a second at most."""
+    wanted = InvalidInput(
+        'The body of livestate.scrub is {"do": "begin", "cancel" or "status"}; with "begin" there may be '
+        '"rate", bytes a second above 0.'
+    )
+    try:
+        document = json.loads(body)
+        step, rate = document["do"], document.get("rate")
+    except (ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
+        raise wanted from error
+    is_number = isinstance(rate, int | float) and not isinstance(rate, bool)
+    if step not in ("begin", "cancel", "status") or (
+        rate is not None and not (is_number and math.isfinite(rate) and rate > 0)
+    ):
+        raise wanted
+    return step, rate
 
 
 def _call_id(ticket: bytes) -> bytes:

@@ -19,7 +19,7 @@ from engine.processes.right_of_way import RIGHT_OF_WAY
 from engine.service import QueryService
 from flight_server.peers.deployment_member import ClusterHost
 from flight_server.server import catalog
-from flight_server.server.actions import Actions
+from flight_server.server.actions import Actions, Scrubs
 from flight_server.server.fragment_calls import FragmentRunner, Fragments
 from flight_server.server.key_streams import KeyStreams
 from flight_server.server.limits import ServerLimits
@@ -61,6 +61,7 @@ class LivestateServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow 
         cluster: The deployment that the host belongs to; None: none, and so no other hosts, whose fragments
             it would run.
         fragments: Runs fragments; None: the service.
+        scrubs: Reads what the host has stored; None: it has nothing.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class LivestateServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow 
         limits: ServerLimits | None = None,
         cluster: ClusterHost | None = None,
         fragments: FragmentRunner | None = None,
+        scrubs: Scrubs | None = None,
     ) -> None:
         self._service = service
         self._calls = Calls()
@@ -86,7 +88,7 @@ class LivestateServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow 
             fragments or service, self._calls, limits, self._arrivals, has_peers=cluster is not None
         )
         self._key_streams = KeyStreams(service, self._calls, limits)
-        self._actions = Actions(service, self._statements, self._calls, notify, ready, cluster)
+        self._actions = Actions(service, self._statements, self._calls, notify, ready, cluster, scrubs)
         with ExitStack() as unless_listening:
             # pyarrow never lets go of a server that could not listen; what it refers to would live until the
             # process ends.

@@ -61,7 +61,7 @@ def manifest_of(path: Path) -> Manifest:
 )
 def test_a_damaged_manifest(path: Path, value: bytes) -> None:
     overwrite(path, MANIFEST, value)
-    with pytest.raises(Corrupt, match=r"format 4: upgrade|manifest is damaged; start") as caught:
+    with pytest.raises(Corrupt, match=r"format 4: upgrade|manifest is damaged") as caught:
         open_store(path)
     assert str(path) not in caught.value.message
 
@@ -69,7 +69,7 @@ def test_a_damaged_manifest(path: Path, value: bytes) -> None:
 @pytest.mark.parametrize("value", [b"", b"no record", b"\xff" * 200])
 def test_a_damaged_segment_record(path: Path, value: bytes) -> None:
     overwrite(path, segment_key(manifest_of(path).segments[0]), value)
-    with pytest.raises(Corrupt, match="segment record is damaged; start"):
+    with pytest.raises(Corrupt, match="segment record is damaged"):
         open_store(path)
 
 
@@ -78,7 +78,7 @@ def test_a_damaged_block(path: Path, value: bytes) -> None:
     for segment in manifest_of(path).segments:
         overwrite(path, block_key(SegmentId(segment), 1, 0), value)
     store = open_store(path)
-    with pytest.raises(Corrupt, match="block is damaged; start"):
+    with pytest.raises(Corrupt, match="block is damaged"):
         held_values(store)
     store.close()
 

@@ -62,6 +62,7 @@ _FORMS = {
     "aggregate": (
         "SELECT {} FROM u", "SELECT {} FROM range(1000) x(a), (SELECT 'x' s)", "SELECT s, {} FROM u GROUP BY s",
         "SELECT {} OVER (ORDER BY k ROWS BETWEEN 5 PRECEDING AND 1000 FOLLOWING) FROM u", "SELECT {} FILTER (WHERE a > 3) FROM u", "SELECT {} FROM t WHERE a = 3",
+        "SELECT {} OVER () FROM t", "SELECT k, (SELECT {} FROM t) FROM t",
     ),
     "window": ("SELECT {} OVER (ORDER BY k) FROM u", "SELECT {} OVER (PARTITION BY s ORDER BY a RANGE BETWEEN 1 PRECEDING AND 100000 FOLLOWING) FROM u"),
     "table": ("SELECT * FROM {}", "SELECT count(*) FROM {}", "SELECT count(*) FROM u, {}", "SELECT * FROM u, LATERAL (SELECT * FROM {})"),

@@ -131,7 +131,8 @@ class StumblingSetup(GroupSetup):
         definition_at: Callable[[int], StoreDefinition],
     ) -> PartitionStore:
         with mock.patch(
-            "engine.state.partition.Rocks", lambda *settings: Failing(Rocks(*settings), self.faults)
+            "engine.state.partition.Rocks",
+            lambda *settings, **how: Failing(Rocks(*settings, **how), self.faults),
         ):
             return super().open(definition, partition, definition_at)
 

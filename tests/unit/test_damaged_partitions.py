@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,11 +17,12 @@ from engine.errors import LivestateError
 from engine.model.schema import Epoch, PartitionId
 from engine.replica.follower import Follower
 from engine.replica.group_setup import ASIDE
+from engine.replica.scrubber import ScrubOptions, ScrubStatus
 from engine.scan import BuildingError
 from engine.state.formats import MANIFEST, SegmentId, dead_delta_key, encode_rows, segment_key
 from engine.state.rocks import Rocks
 from engine.state.state_options import StateOptions
-from tests.support.following import GROUP, PARTITIONS, contents, define, run_follower
+from tests.support.following import GROUP, OPTIONS, PARTITIONS, contents, define, run_follower
 from tests.support.gated import Gate, gate_changelog
 from tests.support.waiting import wait_until
 
@@ -146,3 +148,82 @@ def test_a_partition_of_a_newer_version_is_not_put_aside(changelog: Changelog, t
         with pytest.raises(LivestateError):
             amounts(follower)
     assert not (tmp_path / "data" / ASIDE).exists()
+
+
+def break_block(follower: Follower) -> None:
+    """Write something else for a block of a partition that is open, and lose what memory has of it."""
+    (group,) = follower._groups.values()
+    (store,) = [each for each in group.partitions if each.identity == (ACCOUNTS.name, DAMAGED)]
+    storage = store.context.storage
+    key = next(key for key, _ in storage.pairs(b"b") if key[9:11] == b"\0\1")
+    storage.write_atomically([(key, b"no block")])
+
+
+def lose_open_delta(follower: Follower) -> None:
+    (group,) = follower._groups.values()
+    (store,) = [each for each in group.partitions if each.identity == (ACCOUNTS.name, DAMAGED)]
+    deltas = [key for key, _ in store.context.storage.pairs(b"d")]
+    assert deltas
+    store.context.storage.write_atomically([], [(key, key + b"\0") for key in deltas])
+
+
+def wait_for_scrub(follower: Follower) -> ScrubStatus:
+    wait_until(lambda: not follower.scrub_status.is_running, WAIT_SECONDS)
+    return follower.scrub_status
+
+
+def test_a_scrub_of_a_whole_host_finds_nothing(changelog: Changelog, tmp_path: Path) -> None:
+    build(changelog, tmp_path / "data")
+    with run_follower(changelog, tmp_path / "data") as follower:
+        assert follower.scrub().number == 1
+        status = wait_for_scrub(follower)
+        assert (status.partitions, status.partitions_done) == (PARTITIONS, PARTITIONS)
+        assert status.bytes_done >= NUMBERS * 16
+        assert not (status.damaged or status.unread or status.is_cancelled)
+
+
+@pytest.mark.parametrize("harm", [break_block, lose_open_delta])
+def test_a_scrub_finds_what_is_damaged_while_the_host_serves(
+    changelog: Changelog, tmp_path: Path, harm: Callable[[Follower], None]
+) -> None:
+    newest = build(changelog, tmp_path / "data")
+    gate = Gate(GROUP, Epoch(2))
+    with gate_changelog(changelog.uri, gate) as gated, run_follower(gated, tmp_path / "data") as follower:
+        harm(follower)
+        follower.scrub()
+        (damaged,) = wait_for_scrub(follower).damaged
+        assert "accounts/0 of group bank is damaged" in damaged
+        assert gate.reached.wait(WAIT_SECONDS)
+        assert "accounts/0 is damaged" in follower.status()[0].problem
+        served = amounts(follower, WHOLE)
+        assert 0 < len(served) < NUMBERS
+        with pytest.raises(BuildingError, match="Partition 0 of store accounts"):
+            amounts(follower)
+        gate.open()
+        wait_until(lambda: not follower.report()[0][GROUP].problem)
+        assert follower.wait_for(GROUP, newest, WAIT_SECONDS)
+        assert amounts(follower) == AMOUNTS
+        follower.scrub()
+        assert wait_for_scrub(follower).damaged == ()
+    assert (tmp_path / "data" / ASIDE / "bank" / "accounts" / str(DAMAGED)).exists()
+
+
+def test_a_scrub_keeps_to_its_rate_and_can_be_cancelled(changelog: Changelog, tmp_path: Path) -> None:
+    build(changelog, tmp_path / "data")
+    with run_follower(changelog, tmp_path / "data") as follower:
+        assert follower.scrub(rate_bytes=1.0).is_running
+        wait_until(lambda: follower.scrub_status.bytes_done > 0)
+        assert follower.scrub().number == 1, "one runs at a time"
+        follower.cancel_scrub()
+        status = wait_for_scrub(follower)
+        assert status.is_cancelled
+        assert status.partitions_done < PARTITIONS
+        assert follower.scrub().number == 2
+        assert not wait_for_scrub(follower).is_cancelled
+
+
+def test_scrubs_come_by_themselves(changelog: Changelog, tmp_path: Path) -> None:
+    build(changelog, tmp_path / "data")
+    often = replace(OPTIONS, scrubs=ScrubOptions(every_seconds=0.01))
+    with run_follower(changelog, tmp_path / "data", often) as follower:
+        wait_until(lambda: follower.scrub_status.number >= 2)

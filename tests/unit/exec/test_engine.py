@@ -11,7 +11,7 @@ import pytest
 
 from engine.duckdb.deadline import Deadline
 from engine.duckdb.engine import Engine, ScanStream, engine_table, with_live_rows
-from engine.errors import InvalidInput, Unavailable
+from engine.errors import InvalidInput, Unavailable, Unsupported
 from engine.scan import LIVE_COLUMN, ScanStatistics
 from engine.service import QueryService, Session
 from tests.support.memory_source import MemorySource
@@ -108,6 +108,21 @@ def test_a_message_that_the_engine_cuts_within_a_character_is_said(sql: str) -> 
         closing(QueryService(MemorySource([]))) as service,
         pytest.raises(InvalidInput, match=r"^Invalid input for "),
     ):
+        service.execute(sql)
+
+
+def test_types_that_arrow_does_not_read_are_refused() -> None:
+    nested = "MAP(" * 100 + "INT" + ", INT)" * 100
+    service = QueryService(MemorySource([]))
+    with closing(service):
+        for ask in (service.prepare, service.execute):
+            with pytest.raises(Unsupported, match="nest too deeply"):
+                ask(f"SELECT NULL::{nested}")
+
+
+def test_a_failure_without_a_kind_is_the_statements() -> None:
+    sql = "SELECT * FROM json_tree(x => NULL::JSON, NULL::JSON)"
+    with closing(QueryService(MemorySource([]))) as service, pytest.raises(InvalidInput, match="parameters"):
         service.execute(sql)
 
 

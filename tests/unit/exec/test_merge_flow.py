@@ -84,7 +84,7 @@ MANY: dict[str, Callable[[pa.Table], bool]] = {
 @pytest.fixture
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """The engine gives few rows at a time, and few of them are read before any is handed out."""
-    monkeypatch.setattr("engine.duckdb.engine.ROWS_A_BATCH", 1000)
+    monkeypatch.setattr("engine.duckdb.handover.MOST_ROWS", 1000)
     monkeypatch.setattr("engine.coordinator.lost_hosts.FIRST_BYTES", 10_000)
 
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,11 +18,13 @@ from engine.duckdb import worker_pool
 from engine.duckdb.deadline import Deadline
 from engine.duckdb.engine import Engine, EngineRows
 from engine.duckdb.engine_errors import BindingError
+from engine.duckdb.handover import HANDED_BYTES, MOST_LONG_ROWS, MOST_ROWS, rows_a_batch
 from engine.duckdb.spill import SpillDirectory
 from engine.duckdb.worker_messages import NEXT, EngineSettings, RunJob
 from engine.duckdb.worker_pool import IdleWorkers, WorkerPool, WorkerSession
 from engine.errors import Cancelled, DeadlineExceeded, LimitExceeded, LivestateError, Unavailable
 from engine.service import QueryService, Session
+from tests.support.resident import grows_by_at_most
 from tests.support.waiting import wait_until
 
 ROWS = 600_000
@@ -242,6 +245,39 @@ def test_a_worker_that_was_ended_is_nobody_elses(idle: IdleWorkers) -> None:
     other = pool.take(Deadline(60.0))
     assert other is not ended
     pool.give_back(other, is_ready=True)
+
+
+@pytest.mark.parametrize(
+    ("sql", "parameters"),
+    [
+        ("SELECT ? AS x FROM t", ["x" * 200_000]),
+        ("SELECT x FROM t, (SELECT ? AS x)", ["x" * 200_000]),
+        ("SELECT max(len(s || ?)) AS x FROM t", ["x" * 200_000]),
+        ("SELECT (SELECT list(a) FROM t) AS x FROM t", []),
+        ("SELECT list(a) OVER () AS x FROM t", []),
+        ("SELECT array(SELECT a FROM t) AS x FROM t LIMIT 50 PERCENT", []),
+    ],
+)
+def test_a_long_value_is_put_in_many_rows_where_it_can_be_bounded(
+    engine: Engine, sql: str, parameters: list[object]
+) -> None:
+    """The engine makes 2,048 rows before it is asked for one, and counts none of their bytes."""
+    tables = {"t": pa.table({"a": range(20_000), "s": [f"s{number}" for number in range(20_000)]})}
+    with grows_by_at_most(os.getpid(), 150), suppress(LimitExceeded):
+        answer(engine.run(sql, tables, parameters, Deadline(60.0)))
+
+
+def test_rows_whose_values_can_be_long_come_a_few_at_a_time() -> None:
+    texts = pa.table({"s": ["x" * 100_000] * 300, "k": range(300)})
+    assert rows_a_batch(["BIGINT"], "SELECT k FROM t", {"t": texts}, ()) == MOST_ROWS
+    assert rows_a_batch(["VARCHAR"], "SELECT s FROM t", {"t": texts}, ()) == 335
+    short = pa.table({"s": ["x" * 10] * 1000})
+    assert rows_a_batch(["VARCHAR"], "SELECT s FROM t", {"t": short}, ()) == MOST_LONG_ROWS
+    found = Engine(256 << 20, 1, idle_workers=None).run("SELECT s FROM t", {"t": texts}, (), Deadline(60.0))
+    batches = list(found)
+    assert sum(batch.num_rows for batch in batches) == 300
+    assert max(batch.nbytes for batch in batches) < HANDED_BYTES * 2
+    found.close()
 
 
 def test_a_result_that_is_over_cannot_be_interrupted(engine: Engine) -> None:

@@ -1,0 +1,132 @@
+"""How much the engine hands over at once. It makes 2,048 rows before anybody can count their bytes, and more
+if it is asked for more; of a value that it has once, it makes as many copies as there are rows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from engine.duckdb.growth import copies, value_bytes
+from engine.scan import LIVE_COLUMN
+
+MOST_ROWS = 122_880
+"""One row group of the engine."""
+MOST_LONG_ROWS = 8_192
+"""Where values can be long."""
+HANDED_BYTES = 32 << 20
+"""What the rows may take together, if each is as long as the longest can be."""
+COMBINED_BYTES = 1 << 20
+"""Fewer rows are put together up to this size: a batch costs those who take it as much as a hundred rows."""
+MAX_REPEATED_BYTES = 128 << 10
+"""How long a value may be that this process puts in many rows."""
+
+_UNKNOWN_BYTES = 4 << 10
+"""How long a value of a stream is taken to be."""
+_MEASURED_BYTES = 32 << 20
+"""Columns up to this size are looked at, which takes some milliseconds at the most."""
+_LONG_TYPE = re.compile(r"VARCHAR|BLOB|BIT|JSON|BIGNUM|VARIANT|STRUCT|MAP|UNION|\[")
+"""Types of values of any length, as the engine names them."""
+_NESTED_TYPE = re.compile(r"\[|MAP|STRUCT|UNION")
+_COLLECTING = re.compile(
+    r"\b(?:list|array(?:_agg)?|string_agg|group_concat|listagg|histogram\w*|json_group_\w+|bitstring_agg)\s*\("
+)
+"""What makes one value of many rows."""
+_REPEATING = re.compile(
+    r"\b(?:join|over|lateral|unnest)\b|\bselect\b.*\bselect\b|\bfrom\b[^()]{0,500},", re.DOTALL
+)
+"""What puts a value of one row in several."""
+_LIVE_ROWS = re.compile(rf'\(select [^()]* from "[^"]*" where {LIVE_COLUMN} = 1\)')
+"""A store with dead rows, as `engine.duckdb.engine.with_live_rows` writes it."""
+
+
+def rows_a_batch(
+    types: Iterable[str], sql: str, tables: Mapping[str, object], parameters: Sequence[Any]
+) -> int:
+    """How many rows of a result the engine is asked for at once.
+
+    Args:
+        types: Of its columns, as the engine names them.
+        sql: The statement.
+        tables: What it reads: tables, or streams.
+        parameters: Their values.
+    """
+    long_types = [each for each in types if _LONG_TYPE.search(each)]
+    if not long_types:
+        return MOST_ROWS
+    longest = _longest_value(sql, tables, parameters, collects=_has_new_lists(long_types, tables.values()))
+    return max(1, min(MOST_LONG_ROWS, HANDED_BYTES // max(1, longest)))
+
+
+def repeats_long_values(sql: str, tables: Mapping[str, object], parameters: Sequence[Any]) -> bool:
+    """Whether a statement can put a long value in so many rows that they are more than this process may have.
+
+    Args:
+        sql: The statement.
+        tables: What it reads: tables, or streams.
+        parameters: Their values.
+    """
+    if value_bytes(parameters) > MAX_REPEATED_BYTES:
+        return True
+    if copies(sql) == 0 and _REPEATING.search(_LIVE_ROWS.sub("", sql.lower())) is None:
+        return False
+    return _longest_value(sql, tables, parameters) > MAX_REPEATED_BYTES
+
+
+def _longest_value(
+    sql: str, tables: Mapping[str, object], parameters: Sequence[Any], *, collects: bool = False
+) -> int:
+    """About how many bytes the long values of a row of a statement have at the most."""
+    found = len(sql) + value_bytes(parameters) + sum(map(_longest_row, tables.values()))
+    if collects or _COLLECTING.search(sql.lower()):
+        found += sum(each.nbytes if isinstance(each, pa.Table) else HANDED_BYTES for each in tables.values())
+    return found << copies(sql)
+
+
+def _has_new_lists(types: Iterable[str], tables: Iterable[object]) -> bool:
+    """Whether a result has lists, and nothing that is read has."""
+    return any(map(_NESTED_TYPE.search, types)) and not any(
+        pa.types.is_nested(field.type) for table in tables for field in getattr(table, "schema", ())
+    )
+
+
+def _longest_row(table: object) -> int:
+    """About how many bytes the long values of a row have at the most."""
+    if not isinstance(table, pa.Table):
+        is_long = any(not pa.types.is_primitive(field.type) for field in getattr(table, "schema", ()))
+        return _UNKNOWN_BYTES if is_long else 0
+    return sum(map(_longest_of_column, table.columns)) if table.num_rows else 0
+
+
+def _longest_of_column(column: pa.ChunkedArray) -> int:
+    kind = column.type
+    if pa.types.is_primitive(kind) or pa.types.is_null(kind):
+        return 0
+    if column.nbytes * MOST_LONG_ROWS <= HANDED_BYTES:
+        return int(column.nbytes)
+    if column.nbytes < _MEASURED_BYTES and (pa.types.is_string(kind) or pa.types.is_binary(kind)):
+        return pc.max(pc.binary_length(column)).as_py() or 0
+    # To look at all takes its time, and few are much longer than most of them.
+    return int(16 * column.nbytes // len(column))
+
+
+def combine(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows in batches of some size.
+
+    Args:
+        batches: Of few rows each.
+    """
+    pending: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        pending.append(batch)
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+        if rows >= MOST_LONG_ROWS or size >= COMBINED_BYTES:
+            yield pa.concat_batches(pending)
+            pending, rows, size = [], 0, 0
+    if pending:
+        yield pa.concat_batches(pending)

@@ -1,0 +1,110 @@
+"""Reads the data directory of a host that is stopped, partition by partition, and says what is wrong with
+each. Nothing is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+from engine.changelog import Changelog, Inspected
+from engine.errors import Corrupt, InvalidInput, LivestateError
+from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition
+from engine.replica.data_directory import owner_of
+from engine.replica.group_setup import partition_path
+from engine.replica.partition_keys import partition_names
+from engine.state.cache import ColumnCache
+from engine.state.partition import PartitionStore
+from engine.state.state_options import MIB, StateOptions
+
+
+class DirectoryInspection:
+    """Reads a data directory. For one thread.
+
+    Args:
+        directory: The data directory.
+        changelog: The changelog that its host follows, which says what the stores are.
+
+    Raises:
+        InvalidInput: The directory belongs to another changelog.
+        LivestateError: The changelog cannot be reached or read, or the directory's mark is damaged.
+    """
+
+    def __init__(self, directory: Path, changelog: Changelog) -> None:
+        if owner_of(directory) != changelog.identity(is_fresh=True):
+            raise InvalidInput(
+                "The data directory belongs to another changelog: say with --changelog to which."
+            )
+        self._directory = directory
+        self._changelog = changelog
+        self._digests: dict[tuple[GroupName, Epoch], str] = {}
+        self._partitions = [
+            (definition, PartitionId(number))
+            for definition in changelog.definitions().values()
+            for number in range(definition.partitions)
+            if (directory / partition_path(definition, PartitionId(number))).is_dir()
+        ]
+
+    def __len__(self) -> int:
+        """How many partitions there are to be read."""
+        return len(self._partitions)
+
+    def read(self) -> Iterator[Inspected]:
+        """All partitions that the directory has.
+
+        Raises:
+            Unavailable: The changelog cannot be reached.
+        """
+        for definition, number in self._partitions:
+            yield self._read_partition(definition, number)
+
+    def _read_partition(self, definition: StoreDefinition, number: PartitionId) -> Inspected:
+        name, nbytes = f"Partition {partition_names([(definition.name, number)])}", 0
+        path = self._directory / partition_path(definition, number)
+        try:
+            store = PartitionStore(
+                definition,
+                number,
+                path,
+                ColumnCache(MIB),
+                StateOptions(),
+                definition_at=partial(self._definition_at, definition),
+                is_read_only=True,
+            )
+            try:
+                store.check_records()
+                for entry in store.version.all_segments:
+                    for block in range(entry.segment.blocks):
+                        nbytes += entry.segment.check_block(block)
+                faults = self._history_faults(definition.group, store)
+            finally:
+                store.abandon()
+        except LivestateError as error:
+            return Inspected(name, nbytes, (error.message,))
+        return Inspected(name, nbytes, faults)
+
+    def _definition_at(self, definition: StoreDefinition, generation: int) -> StoreDefinition:
+        found = self._changelog.definition_at(definition.name, generation)
+        return definition if found is None else found
+
+    def _history_faults(self, group: GroupName, store: PartitionStore) -> tuple[str, ...]:
+        """Whether a partition has applied the commits that the changelog has."""
+        if not store.applied or not store.digest:
+            return ()
+        key = group, store.applied
+        if key not in self._digests:
+            self._digests[key] = self._digest(*key)
+        if self._digests[key] in ("", store.digest):
+            return ()
+        return (f"it has applied another epoch {store.applied} than the changelog has.",)
+
+    def _digest(self, group: GroupName, epoch: Epoch) -> str:
+        """The digest of an epoch; empty where it has given way to a snapshot, or is damaged."""
+        try:
+            commit = self._changelog.read_commit(group, epoch)
+        except Corrupt:
+            return ""
+        if commit is not None:
+            return commit.digest
+        return "" if any(epoch <= later for later in self._changelog.snapshots(group).epochs()) else "none"

@@ -1,0 +1,72 @@
+"""`livestate verify`: whether a changelog, or the data directory of a stopped host, is what was written."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from engine.changelog import Changelog, Inspected, Inspection
+from engine.errors import InvalidInput
+from engine.replica.data_directory import is_data_directory
+from engine.replica.directory_inspection import DirectoryInspection
+from flight_server.host.host import lock_stopped_host
+
+_SECONDS_BETWEEN_LINES = 1.0
+_MIB = 1 << 20
+
+
+def verify(
+    place: str, changelog: str | None, say: Callable[[str], None], report: Callable[[str], None]
+) -> bool:
+    """Read everything, and say what is wrong. Nothing is written.
+
+    Args:
+        place: The URI of a changelog, or a data directory.
+        changelog: The URI of the changelog that belongs to a data directory; not looked at where `place` is
+            one.
+        say: Gets a line for each fault, and what was read in the end.
+        report: Gets lines of how far it is.
+
+    Returns:
+        Whether nothing is wrong.
+
+    Raises:
+        InvalidInput: A data directory without its changelog, or with another one, or whose host runs.
+        LivestateError: The changelog cannot be reached, or there is none.
+    """
+    directory = _directory_of(place)
+    if directory is None or not is_data_directory(directory):
+        inspection = Inspection(Changelog.open(place))
+        return _say_faults(inspection.read(), len(inspection), say, report)
+    if changelog is None:
+        raise InvalidInput(
+            "This is a host's data directory: say with --changelog URI which changelog the host follows."
+        )
+    with lock_stopped_host(directory):
+        partitions = DirectoryInspection(directory, Changelog.open(changelog))
+        return _say_faults(partitions.read(), len(partitions), say, report)
+
+
+def _directory_of(place: str) -> Path | None:
+    """A path, or the path of a file URI; None for anything else."""
+    parts = urlsplit(place)
+    if parts.scheme == "file":
+        return Path(unquote(parts.path))
+    return None if "://" in place else Path(place)
+
+
+def _say_faults(
+    found: Iterable[Inspected], count: int, say: Callable[[str], None], report: Callable[[str], None]
+) -> bool:
+    done, faults, nbytes, said_at = 0, 0, 0, time.monotonic()
+    for each in found:
+        for fault in each.faults:
+            say(f"{each.name}: {fault}")
+        done, faults, nbytes = done + 1, faults + len(each.faults), nbytes + each.nbytes
+        if time.monotonic() - said_at >= _SECONDS_BETWEEN_LINES:
+            report(f"{min(done, count):,} of {count:,}, {nbytes / _MIB:,.1f} MiB: {each.name}")
+            said_at = time.monotonic()
+    say(f"{done:,} read, {nbytes / _MIB:,.1f} MiB; {f'{faults:,} faults' if faults else 'nothing is wrong'}.")
+    return not faults
