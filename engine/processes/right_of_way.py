@@ -16,9 +16,9 @@ from types import TracebackType
 
 SHORT_SECONDS = 0.02
 """A call that takes longer is in no hurry any more, and most of the time it does not need the interpreter."""
-PIECE_SECONDS = 0.0005
+PIECE_SECONDS = 0.002
 """Processor time of a piece of work; after less it goes on."""
-PAUSE_SHARE = 2.0
+PAUSE_SHARE = 4.0
 """How much longer than a piece of work, in processor time, the pause behind it may be."""
 LONGEST_PAUSE_SECONDS = 0.01
 NICENESS = 10

@@ -27,7 +27,6 @@ from engine.changelog.snapshots import FILE_BYTES
 from engine.errors import Cancelled
 from engine.model.row_checksum import RowChecksum, checksum_rows
 from engine.model.schema import TOMBSTONE_COLUMN, Epoch, GroupName, PartitionId, StoreDefinition
-from engine.processes.right_of_way import lower_priority
 from engine.replica.failures import Failures, log_failure
 from engine.replica.group_views import GroupView
 from engine.replica.partition_keys import partition_names
@@ -393,7 +392,6 @@ class Snapshotter:
         self._wake.set()
 
     def _run(self) -> None:
-        lower_priority()
         while not self._stopping.is_set():
             self._wake.wait(self._seconds_to_wait())
             self._wake.clear()

@@ -49,7 +49,7 @@ def view_of(store: PartitionStore, definition: StoreDefinition) -> StateView:
     return StateView(definition, store.version.epoch, 0, {PartitionId(0): store.version})
 
 
-def cut_batch(batch: pa.RecordBatch, ends: Iterable[int] | None = None) -> pa.Table:
+def cut_batch(batch: pa.RecordBatch, ends: Iterable[int] | None = None) -> Sequence[pa.RecordBatch]:
     """The rows of an epoch as several batches.
 
     Args:
@@ -57,7 +57,7 @@ def cut_batch(batch: pa.RecordBatch, ends: Iterable[int] | None = None) -> pa.Ta
         ends: Behind which of them a batch ends, ascending, counted from 1; by default behind each.
     """
     places = [0, *(range(1, batch.num_rows) if ends is None else ends), batch.num_rows]
-    return pa.Table.from_batches([batch.slice(begin, end - begin) for begin, end in pairwise(places)])
+    return [batch.slice(begin, end - begin) for begin, end in pairwise(places)]
 
 
 def apply_in_epochs(
