@@ -1,4 +1,4 @@
-"""Some seeds of the simulation, and that it is one: what it is about happens, and a seed says the same twice."""
+"""Some seeds of the simulation; what it is about happens, and a seed says the same twice."""
 
 from __future__ import annotations
 
