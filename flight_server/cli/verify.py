@@ -11,10 +11,10 @@ from engine.changelog import Changelog, Inspected, Inspection
 from engine.errors import InvalidInput
 from engine.replica.data_directory import is_data_directory
 from engine.replica.directory_inspection import DirectoryInspection
+from flight_server.cli.render import human_bytes
 from flight_server.host.host import lock_stopped_host
 
 _SECONDS_BETWEEN_LINES = 1.0
-_MIB = 1 << 20
 
 
 def verify(
@@ -66,7 +66,8 @@ def _say_faults(
             say(f"{each.name}: {fault}")
         done, faults, nbytes = done + 1, faults + len(each.faults), nbytes + each.nbytes
         if time.monotonic() - said_at >= _SECONDS_BETWEEN_LINES:
-            report(f"{min(done, count):,} of {count:,}, {nbytes / _MIB:,.1f} MiB: {each.name}")
+            report(f"{min(done, count):,} of {count:,}, {human_bytes(nbytes)}: {each.name}")
             said_at = time.monotonic()
-    say(f"{done:,} read, {nbytes / _MIB:,.1f} MiB; {f'{faults:,} faults' if faults else 'nothing is wrong'}.")
+    outcome = f"faults: {faults:,}" if faults else "nothing is wrong"
+    say(f"Epochs, snapshots and partitions read: {done:,}, {human_bytes(nbytes)}; {outcome}.")
     return not faults

@@ -77,7 +77,7 @@ def test_what_is_whole_passes_and_stays_as_it_is(root: Path) -> None:
     assert livestate("verify", (root / "changelog").as_uri()).stdout == found.stdout
     found = livestate("verify", root / "data", "--changelog", root / "changelog")
     assert found.exit_code == 0, found.output
-    assert "4 read" in found.stdout
+    assert "partitions read: 4, " in found.stdout
     assert contents(root) == before
 
 
