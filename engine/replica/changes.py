@@ -156,7 +156,7 @@ def add_changes(
             if changed is not None:
                 added[key] = changed
     if is_large:
-        for store, number in needed & commit.places:
+        for store, number in sorted(needed & commit.places):
             unread = UnreadRows(changelog, commit, definitions[store], number)
             known = added.get((store, number), Changes(cutoff=commit.cutoffs.get(store)))
             added[store, number] = replace(known, unread=unread)
