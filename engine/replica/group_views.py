@@ -74,7 +74,7 @@ class GroupView:
             if len(store.versions) == store.definition.partitions
         }
 
-    def without(self, partitions: Collection[tuple[StoreName, PartitionId]]) -> GroupView:
+    def hide_partitions(self, partitions: Collection[tuple[StoreName, PartitionId]]) -> GroupView:
         """The view without some partitions, which come to be readable later."""
         stores = {
             name: StateView(
@@ -293,9 +293,9 @@ class RetainedViews:
         with self._changing:
             if self.newest is None:
                 return
-            self.newest = self.newest.without(partitions)
+            self.newest = self.newest.hide_partitions(partitions)
             self._older = [
-                retained._replace(view=retained.view.without(partitions)) for retained in self._older
+                retained._replace(view=retained.view.hide_partitions(partitions)) for retained in self._older
             ]
             self._list_readable()
 

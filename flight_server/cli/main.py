@@ -853,9 +853,12 @@ def verify(place: str, changelog: str | None) -> None:
     """
     from flight_server.cli.verify import verify as run_verify  # noqa: PLC0415  it imports pyarrow and obstore
 
+    has_faults = False
     with _failures():
-        is_right = run_verify(place, changelog, click.echo, partial(click.echo, err=True))
-    if not is_right:
+        for line in run_verify(place, changelog):
+            click.echo(line.text, err=line.is_progress)
+            has_faults |= line.is_fault
+    if has_faults:
         raise SystemExit(1)
 
 

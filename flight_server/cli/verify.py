@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -17,20 +18,31 @@ from flight_server.host.host import lock_stopped_host
 _SECONDS_BETWEEN_LINES = 1.0
 
 
-def verify(
-    place: str, changelog: str | None, say: Callable[[str], None], report: Callable[[str], None]
-) -> bool:
+@dataclass(frozen=True)
+class Line:
+    """A line for the user.
+
+    Attributes:
+        text: What it says.
+        is_fault: Whether that is something wrong.
+        is_progress: Whether it only tells how far the reading is.
+    """
+
+    text: str
+    is_fault: bool = False
+    is_progress: bool = False
+
+
+def verify(place: str, changelog: str | None) -> Iterator[Line]:
     """Read everything, and say what is wrong. Nothing is written.
 
     Args:
         place: The URI of a changelog, or a data directory.
         changelog: The URI of the changelog that belongs to a data directory; not looked at where `place` is
             one.
-        say: Gets a line for each fault, and what was read in the end.
-        report: Gets lines of how far it is.
 
-    Returns:
-        Whether nothing is wrong.
+    Yields:
+        A line for each fault, now and then one of how far it is, and what was read in the end.
 
     Raises:
         InvalidInput: A data directory without its changelog, or with another one, or whose host runs.
@@ -39,14 +51,15 @@ def verify(
     directory = _directory_of(place)
     if directory is None or not is_data_directory(directory):
         inspection = Inspection(Changelog.open(place))
-        return _say_faults(inspection.read(), len(inspection), say, report)
+        yield from _lines(inspection.read(), len(inspection))
+        return
     if changelog is None:
         raise InvalidInput(
             "This is a host's data directory: say with --changelog URI which changelog the host follows."
         )
     with lock_stopped_host(directory):
         partitions = DirectoryInspection(directory, Changelog.open(changelog))
-        return _say_faults(partitions.read(), len(partitions), say, report)
+        yield from _lines(partitions.read(), len(partitions))
 
 
 def _directory_of(place: str) -> Path | None:
@@ -57,17 +70,15 @@ def _directory_of(place: str) -> Path | None:
     return None if "://" in place else Path(place)
 
 
-def _say_faults(
-    found: Iterable[Inspected], count: int, say: Callable[[str], None], report: Callable[[str], None]
-) -> bool:
+def _lines(found: Iterable[Inspected], count: int) -> Iterator[Line]:
     done, faults, nbytes, said_at = 0, 0, 0, time.monotonic()
     for each in found:
         for fault in each.faults:
-            say(f"{each.name}: {fault}")
+            yield Line(f"{each.name}: {fault}", is_fault=True)
         done, faults, nbytes = done + 1, faults + len(each.faults), nbytes + each.nbytes
         if time.monotonic() - said_at >= _SECONDS_BETWEEN_LINES:
-            report(f"{min(done, count):,} of {count:,}, {human_bytes(nbytes)}: {each.name}")
+            progress = f"{min(done, count):,} of {count:,}, {human_bytes(nbytes)}: {each.name}"
+            yield Line(progress, is_progress=True)
             said_at = time.monotonic()
     outcome = f"faults: {faults:,}" if faults else "nothing is wrong"
-    say(f"Epochs, snapshots and partitions read: {done:,}, {human_bytes(nbytes)}; {outcome}.")
-    return not faults
+    yield Line(f"Epochs, snapshots and partitions read: {done:,}, {human_bytes(nbytes)}; {outcome}.")

@@ -132,7 +132,7 @@ class SimulatedHost:
     def _replicas(self, definition: StoreDefinition, partition: PartitionId) -> int:
         return sum(partition in held for held in self._held.values())
 
-    def _opened(self) -> GroupState:
+    def _open_group(self) -> GroupState:
         if self._state is None:
             setup = SimulatedSetup(
                 directory=Path(self._name),
@@ -176,7 +176,7 @@ class SimulatedHost:
         moved = False
         for _ in range(STEPS):
             try:
-                state = self._opened()
+                state = self._open_group()
                 moved |= any((state.step(), bool(state.rebuild())))
                 state.expire()
             except LivestateError as error:

@@ -253,7 +253,11 @@ class World:
                 host.follow(0)
                 self._check_views()
                 view = host.view
-                if view is not None and view.epoch == newest and set(_stored(view)) == set(host.held):
+                if (
+                    view is not None
+                    and view.epoch == newest
+                    and set(_readable_partitions(view)) == set(host.held)
+                ):
                     break
             else:
                 raise AssertionError(f"a host does not come to epoch {newest}: {host.problems[-3:]}")
@@ -288,5 +292,5 @@ def _place(key: int) -> PartitionId:
     return next(iter(partition_rows(STORE, rows)))
 
 
-def _stored(view: Any) -> Sequence[PartitionId]:
+def _readable_partitions(view: Any) -> Sequence[PartitionId]:
     return sorted(view.stores[STORE.name].versions) if STORE.name in view.stores else []

@@ -38,7 +38,7 @@ NO_TAIL = SnapshotRetention(kept=1, tail_seconds=0)
 EPOCHS_BETWEEN = 8
 
 
-def taking(every: int = EPOCHS_BETWEEN, retention: SnapshotRetention = NO_TAIL) -> FollowerOptions:
+def snapshot_options(every: int = EPOCHS_BETWEEN, retention: SnapshotRetention = NO_TAIL) -> FollowerOptions:
     """Options of a host that makes a snapshot every few epochs, and looks for the work of others often."""
     return replace(
         OPTIONS,
@@ -102,7 +102,7 @@ def take_snapshot(
 ) -> dict[int, int]:
     """Epochs, of which the first ones have given way to a snapshot, and a few behind it."""
     known = dict(before or {})
-    with run_follower(changelog, directory, taking()) as follower:
+    with run_follower(changelog, directory, snapshot_options()) as follower:
         append_some(appender, EPOCHS_BETWEEN, known)
         snapshot = wait_for_snapshot(changelog, EPOCHS_BETWEEN)
         wait_until(lambda: not changelog.holds(GROUP, Epoch(snapshot - 1)))
@@ -173,10 +173,12 @@ def test_a_few_epochs_are_read_rather_than_a_snapshot(
     changelog: Changelog, appender: StoreAppender, tmp_path: Path
 ) -> None:
     known: dict[int, int] = {}
-    with run_follower(changelog, tmp_path / "data", taking(retention=SnapshotRetention(kept=9))) as follower:
+    with run_follower(
+        changelog, tmp_path / "data", snapshot_options(retention=SnapshotRetention(kept=9))
+    ) as follower:
         assert follower.wait_for(GROUP, append_some(appender, 3, known), PATIENCE_SECONDS)
     append_some(appender, EPOCHS_BETWEEN, known)
-    with run_follower(changelog, tmp_path / "other", taking(retention=SnapshotRetention(kept=9))):
+    with run_follower(changelog, tmp_path / "other", snapshot_options(retention=SnapshotRetention(kept=9))):
         snapshot = wait_for_snapshot(changelog, EPOCHS_BETWEEN)
     for path in (tmp_path / "changelog" / "groups" / "bank" / "snapshots").rglob("*.arrow"):
         path.unlink()  # whoever reads it notices
@@ -224,7 +226,7 @@ def test_what_has_expired_stays_away(changelog: Changelog, tmp_path: Path) -> No
         )
         return appender.append({"seen": table}, watermark=moment).epoch
 
-    with run_follower(changelog, tmp_path / "data", taking()):
+    with run_follower(changelog, tmp_path / "data", snapshot_options()):
         for seconds in range(EPOCHS_BETWEEN + 2):
             append_at(seconds, seconds)
         wait_for_snapshot(changelog, EPOCHS_BETWEEN)
@@ -253,7 +255,7 @@ def newest_of(changelog_directory: Path, pattern: str) -> Path:
 def two_snapshots(changelog: Changelog, appender: StoreAppender, directory: Path) -> dict[int, int]:
     known: dict[int, int] = {}
     with run_follower(
-        changelog, directory, taking(retention=SnapshotRetention(kept=2, tail_seconds=0))
+        changelog, directory, snapshot_options(retention=SnapshotRetention(kept=2, tail_seconds=0))
     ) as follower:
         append_some(appender, EPOCHS_BETWEEN, known)
         wait_for_snapshot(changelog, EPOCHS_BETWEEN)
@@ -305,7 +307,7 @@ def test_a_snapshot_leads_past_a_damaged_commit(
         assert follower.wait_for(GROUP, before, PATIENCE_SECONDS)
     bad = append(appender, {9: 9})
     known |= {9: 9}
-    with run_follower(changelog, tmp_path / "other", taking(retention=SnapshotRetention(kept=9))):
+    with run_follower(changelog, tmp_path / "other", snapshot_options(retention=SnapshotRetention(kept=9))):
         append_some(appender, EPOCHS_BETWEEN, known)
         wait_for_snapshot(changelog, EPOCHS_BETWEEN)
     damage(tmp_path / "changelog" / "groups" / "bank" / f"{bad:020d}.commit")
@@ -320,7 +322,7 @@ def test_a_full_disk_stops_no_host(
     known: dict[int, int] = {}
     append(appender, {0: 0})
     (directory / "snapshots").write_text("no directory")
-    with run_follower(changelog, tmp_path / "data", taking()) as follower:
+    with run_follower(changelog, tmp_path / "data", snapshot_options()) as follower:
         newest = append_some(appender, EPOCHS_BETWEEN, known)
         assert follower.wait_for(GROUP, newest, PATIENCE_SECONDS)
         wait_until(lambda: "is not getting on: The changelog's directory cannot be written" in caplog.text)
@@ -340,7 +342,7 @@ def host_options(host: HostName, replication: int, patience_seconds: float = 30.
     def rank(definition: StoreDefinition, partition: PartitionId) -> int:
         return assignment.replicas(definition, partition).index(host)
 
-    options = taking()
+    options = snapshot_options()
     snapshots = replace(options.snapshots, rank=rank, patience_seconds=patience_seconds)
     return replace(options, held=partial(assignment.held_partitions, host), snapshots=snapshots)
 
@@ -428,7 +430,7 @@ def test_a_changelog_of_many_epochs_stays_small() -> None:
         changelog = Changelog.open(str(root / "changelog"))
         changelog.create_store(store)
         writer = changelog.writer(GROUP, "w")
-        options = taking(64, SnapshotRetention(kept=2, tail_seconds=0))
+        options = snapshot_options(64, SnapshotRetention(kept=2, tail_seconds=0))
         most = 0
         with run_follower(changelog, root / "data", options) as follower:
             for number in range(EPOCHS):
@@ -453,9 +455,9 @@ def test_a_host_that_stops_takes_back_what_it_began(
     known: dict[int, int] = {}
     append_some(appender, EPOCHS_BETWEEN, known)
     for _ in range(3):
-        with run_follower(changelog, tmp_path / "data", taking()):
+        with run_follower(changelog, tmp_path / "data", snapshot_options()):
             pass
-    check(changelog, tmp_path / "data", known, taking())
+    check(changelog, tmp_path / "data", known, snapshot_options())
 
 
 def test_a_failure_that_nobody_expected_is_named(
@@ -468,7 +470,7 @@ def test_a_failure_that_nobody_expected_is_named(
         assert not failing.is_set(), "a defect"
         return 0
 
-    options = taking()
+    options = snapshot_options()
     known: dict[int, int] = {}
     with run_follower(
         changelog, tmp_path / "data", replace(options, snapshots=replace(options.snapshots, rank=rank))

@@ -35,7 +35,7 @@ def empty_place() -> Changelog:
     return Changelog("memory://", {}, open_objects("memory://", {}))
 
 
-def reopened(changelog: Changelog) -> Changelog:
+def reopen_place(changelog: Changelog) -> Changelog:
     """The same place, as another process sees it."""
     return Changelog(changelog.uri, {}, changelog.objects)
 
@@ -60,11 +60,11 @@ def take_snapshot(changelog: Changelog, *songs: int) -> Epoch:
 
 
 def back_up_all(changelog: Changelog, backup: Changelog, **epochs: int) -> list[Progress]:
-    return list(back_up(reopened(changelog), reopened(backup), epochs_of(epochs), NOW))
+    return list(back_up(reopen_place(changelog), reopen_place(backup), epochs_of(epochs), NOW))
 
 
 def restore_all(backup: Changelog, place: Changelog, **epochs: int) -> list[Progress]:
-    return list(restore(reopened(backup), reopened(place), epochs_of(epochs)))
+    return list(restore(reopen_place(backup), reopen_place(place), epochs_of(epochs)))
 
 
 def epochs_of(epochs: Mapping[str, int]) -> dict[GroupName, Epoch]:
@@ -88,13 +88,13 @@ class Content:
     saved: object
 
 
-def reached(found: Content) -> object:
+def final_state(found: Content) -> object:
     """The state that a changelog leads to, whether from a snapshot or from its epochs."""
     return found.stores, found.newest, found.epochs[-1]
 
 
 def content(changelog: Changelog) -> Content:
-    changelog = reopened(changelog)
+    changelog = reopen_place(changelog)
     newest = changelog.newest_epoch(GROUP)
     snapshot = changelog.snapshots(GROUP).newest_snapshot()
     first = 1 if snapshot is None else snapshot.epoch
@@ -159,7 +159,7 @@ def test_only_what_is_new_is_copied_and_what_is_old_goes(local: Changelog) -> No
     before = paths_of(backup)
     append(local, [100])
     counting = StoppingObjects(backup.objects, 10_000)
-    list(back_up(reopened(local), Changelog("memory://", {}, counting), {}, NOW))
+    list(back_up(reopen_place(local), Changelog("memory://", {}, counting), {}, NOW))
     assert paths_of(backup) - before == paths_of(local) - before
     epoch = take_snapshot(local, *range(101))
     local.drop(GROUP, NO_TAIL, LATER)
@@ -178,9 +178,9 @@ def test_an_earlier_epoch(local: Changelog) -> None:
     end = local.newest_epoch(GROUP)
     backup, place = empty_place(), empty_place()
     back_up_all(local, backup, plays=end - 1)
-    assert reopened(backup).newest_epoch(GROUP) == end - 1
+    assert reopen_place(backup).newest_epoch(GROUP) == end - 1
     restore_all(backup, place, plays=end - 3)
-    assert reopened(place).newest_epoch(GROUP) == end - 3
+    assert reopen_place(place).newest_epoch(GROUP) == end - 3
     assert read(place, end - 3) == read(local, end - 3)
     with pytest.raises(NotFound, match=f"up to epoch {end - 1}: ask for that or an earlier one"):
         restore_all(backup, empty_place(), plays=end)
@@ -221,11 +221,11 @@ def test_a_copy_may_die_anywhere(local: Changelog) -> None:
             assert data is not None
             copied.objects.put(path, [data])
         with suppress(Stopped):
-            list(back_up(reopened(local), stopping(copied, deaths), {}, NOW))
+            list(back_up(reopen_place(local), stopping_changelog(copied, deaths), {}, NOW))
             break
         place = empty_place()
         restore_all(copied, place)
-        assert reached(content(place)) in (reached(old), reached(new))
+        assert final_state(content(place)) in (final_state(old), final_state(new))
         back_up_all(local, copied)
         assert content(copied) == new
         assert paths_of(copied) == paths_of(fresh)
@@ -233,7 +233,7 @@ def test_a_copy_may_die_anywhere(local: Changelog) -> None:
     assert deaths > 10
 
 
-def stopping(changelog: Changelog, changes: int) -> Changelog:
+def stopping_changelog(changelog: Changelog, changes: int) -> Changelog:
     return Changelog("memory://", {}, StoppingObjects(changelog.objects, changes))
 
 
@@ -247,9 +247,9 @@ def test_a_restore_may_die_anywhere(local: Changelog) -> None:
     while True:
         place = empty_place()
         with suppress(Stopped):
-            list(restore(reopened(backup), stopping(place, deaths), {}))
+            list(restore(reopen_place(backup), stopping_changelog(place, deaths), {}))
             break
-        assert reopened(place).identity() is None
+        assert reopen_place(place).identity() is None
         if list(place.objects.list(MARKS_PATH)):
             restore_all(backup, place)
             assert content(place) == content(local)
@@ -263,9 +263,9 @@ def test_leftovers_of_a_restore_do_not_count(local: Changelog) -> None:
     backup, place = empty_place(), empty_place()
     back_up_all(local, backup)
     with suppress(Stopped):
-        list(restore(reopened(backup), stopping(place, 6), {}))
+        list(restore(reopen_place(backup), stopping_changelog(place, 6), {}))
     restore_all(backup, place, plays=2)
-    assert reopened(place).newest_epoch(GROUP) == 2
+    assert reopen_place(place).newest_epoch(GROUP) == 2
 
 
 def test_each_flipped_byte_is_named(tmp_path: Path) -> None:
@@ -377,7 +377,7 @@ def test_what_is_not_there(local: Changelog) -> None:
         back_up_all(local, empty_place(), songs=1)
     backup = empty_place()
     with suppress(Stopped):
-        list(back_up(reopened(local), stopping(backup, 3), {}, NOW))
+        list(back_up(reopen_place(local), stopping_changelog(backup, 3), {}, NOW))
     with pytest.raises(NotFound, match="There is no finished backup at"):
         restore_all(backup, empty_place())
 
@@ -402,7 +402,7 @@ def test_a_damaged_mark(local: Changelog, mark: bytes, message: str) -> None:
 def test_two_copies_to_one_place(local: Changelog) -> None:
     append(local, [1])
     backup = empty_place()
-    one = back_up(reopened(local), reopened(backup), {}, NOW)
+    one = back_up(reopen_place(local), reopen_place(backup), {}, NOW)
     next(one)
     back_up_all(local, backup)
     list(one)

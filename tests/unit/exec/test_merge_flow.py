@@ -213,7 +213,7 @@ class _Breaking(DirectPeers):
 
 
 @contextmanager
-def _breaking(
+def _breaking_service(
     batches: int, error: LivestateError | None, replication: int = 2, threads: int = 1
 ) -> Iterator[tuple[QueryService, _Breaking]]:
     """A service at host a, and its peers."""
@@ -253,7 +253,7 @@ BEFORE, AMIDST, ALL = 0, 20, 1 << 30
 def test_a_host_that_is_lost_before_a_row_was_handed_out_is_replaced(
     sql: str, batches: int, threads: int
 ) -> None:
-    with _breaking(batches, Unavailable("It went away."), threads=threads) as (service, peers):
+    with _breaking_service(batches, Unavailable("It went away."), threads=threads) as (service, peers):
         assert MANY[sql](_read(service, sql))
         assert peers.broken is not None
 
@@ -261,7 +261,7 @@ def test_a_host_that_is_lost_before_a_row_was_handed_out_is_replaced(
 @pytest.mark.parametrize("batches", [BEFORE, AMIDST])
 def test_without_a_replica_the_error_names_host_and_partitions(batches: int) -> None:
     with (
-        _breaking(batches, Unavailable("It went away."), replication=1) as (service, _),
+        _breaking_service(batches, Unavailable("It went away."), replication=1) as (service, _),
         pytest.raises(
             Unavailable,
             match=(
@@ -275,7 +275,7 @@ def test_without_a_replica_the_error_names_host_and_partitions(batches: int) -> 
 
 @pytest.mark.usefixtures("small_steps")
 def test_a_host_that_is_lost_when_rows_were_handed_out_ends_the_result() -> None:
-    with _breaking(AMIDST, Unavailable("It went away.")) as (service, peers):
+    with _breaking_service(AMIDST, Unavailable("It went away.")) as (service, peers):
         peers.may_break.clear()
         with service.execute(PASSING) as result:
             assert peers.broken is not None
@@ -296,7 +296,7 @@ def test_a_fragment_that_is_refused_amidst_its_rows_is_answered_by_gathering(
 ) -> None:
     with (
         caplog.at_level(logging.INFO),
-        _breaking(AMIDST, InvalidInput("A value cannot be cast.")) as (service, peers),
+        _breaking_service(AMIDST, InvalidInput("A value cannot be cast.")) as (service, peers),
     ):
         assert MANY[GROUPS](_read(service, GROUPS))
         assert peers.broken is not None
@@ -305,7 +305,7 @@ def test_a_fragment_that_is_refused_amidst_its_rows_is_answered_by_gathering(
 
 def test_other_errors_amidst_the_rows_keep_their_kind() -> None:
     with (
-        _breaking(AMIDST, LimitExceeded("Host b has no memory.")) as (service, _),
+        _breaking_service(AMIDST, LimitExceeded("Host b has no memory.")) as (service, _),
         pytest.raises(LimitExceeded, match="Host b has no memory"),
     ):
         service.execute(GROUPS)
@@ -355,7 +355,7 @@ def test_rows_of_a_statement_that_failed_are_free_without_a_collection(
     sql: str, batches: int, error: LivestateError
 ) -> None:
     known = _held()
-    with _breaking(batches, error, replication=1) as (service, peers):
+    with _breaking_service(batches, error, replication=1) as (service, peers):
         for _ in range(3):
             with suppress(LivestateError):
                 service.execute(sql).close()
@@ -369,7 +369,7 @@ def test_rows_of_a_statement_that_failed_are_free_without_a_collection(
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_cancel_ends_a_merge_that_waits_for_rows(threads: int) -> None:
-    with _breaking(AMIDST, None, threads=threads) as (service, peers), ThreadPoolExecutor(1) as pool:
+    with _breaking_service(AMIDST, None, threads=threads) as (service, peers), ThreadPoolExecutor(1) as pool:
         cancelled = threading.Event()
         asked = pool.submit(service.execute, GROUPS, cancelled=cancelled.is_set)
         wait_until(lambda: peers.is_stuck)
@@ -379,14 +379,14 @@ def test_a_cancel_ends_a_merge_that_waits_for_rows(threads: int) -> None:
 
 
 def test_time_that_runs_out_ends_a_merge_that_waits_for_rows_and_names_the_host() -> None:
-    with _breaking(AMIDST, None) as (service, peers):
+    with _breaking_service(AMIDST, None) as (service, peers):
         with pytest.raises(DeadlineExceeded, match=r"time-out of 2 s.* It waited for hosts? .*b"):
             service.execute(GROUPS, session=Session(timeout_seconds=2.0))
         assert peers.is_stuck
 
 
 def test_a_host_that_stops_ends_its_merges() -> None:
-    with _breaking(AMIDST, None) as (service, peers), ThreadPoolExecutor(1) as pool:
+    with _breaking_service(AMIDST, None) as (service, peers), ThreadPoolExecutor(1) as pool:
         asked = pool.submit(service.execute, GROUPS)
         wait_until(lambda: peers.is_stuck)
         service._runner.close()
@@ -397,11 +397,11 @@ def test_a_host_that_stops_ends_its_merges() -> None:
 
 @pytest.mark.usefixtures("small_steps")
 def test_a_result_that_is_given_up_ends_its_merge() -> None:
-    with _breaking(ALL, None) as (service, peers), service.execute(PASSING) as result:
+    with _breaking_service(ALL, None) as (service, peers), service.execute(PASSING) as result:
         assert result.read_all().num_rows == 50_000
         assert peers.broken is not None
         whole = peers.broken.given
-    with _breaking(ALL, None) as (service, peers):
+    with _breaking_service(ALL, None) as (service, peers):
         result = service.execute(PASSING)
         assert next(result).num_rows
         # Nobody reads on, so the host is not asked for all.
@@ -414,7 +414,7 @@ def test_a_result_that_is_given_up_ends_its_merge() -> None:
 @pytest.mark.usefixtures("small_steps")
 def test_a_result_that_is_closed_while_it_waits_for_rows_ends_its_merge() -> None:
     with (
-        _breaking(AMIDST, None) as (service, peers),
+        _breaking_service(AMIDST, None) as (service, peers),
         service.execute(PASSING) as result,
         ThreadPoolExecutor(1) as pool,
     ):
@@ -426,7 +426,7 @@ def test_a_result_that_is_closed_while_it_waits_for_rows_ends_its_merge() -> Non
 
 
 def test_a_limit_that_is_reached_ends_the_rest() -> None:
-    with _breaking(AMIDST, None) as (service, peers):
+    with _breaking_service(AMIDST, None) as (service, peers):
         assert _read(service, "SELECT song, artist FROM plays LIMIT 15000 OFFSET 1").num_rows == 15_000
         assert peers.broken is not None
 
