@@ -10,9 +10,10 @@ FAST := tests/unit/cluster tests/unit/pipelines tests/unit/plan tests/unit/sql t
 	--ignore tests/unit/plan/split --ignore tests/unit/sql/test_budgets.py --ignore tests/unit/test_reproduction.py
 JDBC_DRIVER := org.apache.arrow:flight-sql-jdbc-driver:18.3.0
 KAFKA := $(VENV)/share/livestate/kafka
+CLIENTS := $(VENV)/share/livestate/clients
 SPARK_CLASSES := $(VENV)/share/livestate/spark.jsa
 
-.PHONY: help setup java jdbc kafka demo demo-kafka pipeline test test-fast lint check bench clean
+.PHONY: help setup java prometheus nginx jdbc kafka clients demo demo-kafka pipeline test test-fast lint check bench clean
 
 help: ## what can be made
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -28,17 +29,24 @@ setup: $(VENV)/.installed ## install into .venv
 java: ## make sure that Java 17 or newer is there, for Spark
 	@sh tools/java.sh
 
+prometheus: ## see that Prometheus is there, for the test of dashboard and alerts; without it the test is skipped
+	@sh tools/prometheus.sh
+
 jdbc: ## fetch the JDBC driver that one test talks through; without Maven the test is skipped
 	@if command -v mvn >/dev/null 2>&1; then mvn --quiet --batch-mode -Dstyle.color=never dependency:get -Dartifact=$(JDBC_DRIVER) -Dtransitive=false; fi
 
+nginx: ## install nginx, through which one test talks; without it the test is skipped
+	@sh tools/nginx.sh
+
 kafka: $(VENV)/.kafka ## fetch Kafka and Spark's connector to it; without Maven the tests that need them are skipped
 
-$(VENV)/.kafka: tools/kafka.xml | setup
-	@if command -v mvn >/dev/null 2>&1; then \
-		rm -rf $(KAFKA) && \
-		mvn --quiet --batch-mode -Dstyle.color=never --file $< dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory=$(CURDIR)/$(KAFKA) && \
-		touch $@; \
-	fi
+$(VENV)/.kafka: spark_pipeline/kafka.xml | setup
+	@if command -v mvn >/dev/null 2>&1; then $(BIN)/livestate kafka --directory $(KAFKA) && touch $@; fi
+
+clients: $(VENV)/.clients ## build the programs of examples/clients in Go and Node, where these are there
+
+$(VENV)/.clients: tools/clients.sh $(wildcard examples/clients/go/* examples/clients/node/*) | setup
+	@sh $< $(CLIENTS) && touch $@
 
 # Spark starts in half the time with it, and as well without it.
 $(SPARK_CLASSES): $(VENV)/.installed | java
@@ -51,7 +59,7 @@ demo-kafka: setup java kafka ## the same, with the plays in a Kafka topic
 	$(BIN)/livestate demo --kafka $(ARGS)
 
 pipeline: setup java kafka ## a ready-made pipeline with a host and its queries: make pipeline NAME=leaderboard ARGS="--source kafka"
-	$(BIN)/python -m spark_pipeline.pipelines $(or $(NAME),--help) $(if $(NAME),--serve) $(ARGS)
+	$(BIN)/livestate pipeline $(or $(NAME),--help) $(if $(NAME),--serve) $(ARGS)
 
 # Tests start some hundred processes, none of which should compile all modules again.
 test test-fast: export PYTHONDONTWRITEBYTECODE =
@@ -60,7 +68,7 @@ test test-fast: export PYTHONDONTWRITEBYTECODE =
 test: WORKERS ?= 3
 test-fast: WORKERS ?= 2
 
-test: setup java jdbc kafka $(SPARK_CLASSES) ## every test, in WORKERS=3 processes; pass options with ARGS="-k name"
+test: setup java prometheus nginx jdbc kafka clients $(SPARK_CLASSES) ## every test, in WORKERS=3 processes; pass options with ARGS="-k name"
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) $(ARGS)
 
 test-fast: setup ## quick tests of the engine's parts, for the hand that edits; `make test` has them all

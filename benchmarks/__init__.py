@@ -19,8 +19,11 @@ NAMES = (
     "clients",
     "landing",
     "large_epoch",
+    "large_state",
     "key_streams",
+    "many_groups",
     "dashboard",
+    "security",
     "tpch",
     "distributed",
 )

@@ -41,7 +41,7 @@ class ServerProcess:
                 [sys.executable, *command], stdout=subprocess.PIPE, stderr=errors, text=True
             )
         assert self._process.stdout is not None
-        found = re.search(r"grpc://\S+", self._process.stdout.readline())
+        found = re.search(r"grpc(\+tls)?://\S+", self._process.stdout.readline())
         if found is None:
             self._process.kill()
             raise SystemExit(f"A server did not start: see {log}.")

@@ -15,7 +15,13 @@ class LivestateError(Exception):
 
     Args:
         message: What was wrong and what to do, in plain words that may be shown to any client.
+
+    Attributes:
+        statement: At a client, the id under which the logs of hosts have the statement that failed; empty
+            where that is not known.
     """
+
+    statement = ""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -63,6 +69,10 @@ class Unauthenticated(LivestateError):
     """The caller did not prove who it is."""
 
 
+class Forbidden(LivestateError):
+    """The caller proved who it is, and may not do this."""
+
+
 class Fenced(LivestateError):
     """A newer writer owns the store group: this writer must stop, and nothing it held back was committed."""
 
@@ -91,3 +101,7 @@ class Defect(LivestateError):
 
 class Corrupt(LivestateError):
     """Stored bytes are not what was written: restore them, or rebuild from the changelog."""
+
+
+MISTAKES_OF_CALLER = (InvalidInput, NotFound, Unsupported, Unauthenticated, Forbidden)
+"""Kinds that only the caller can do something about: no other host, and no later time, would answer."""

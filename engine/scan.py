@@ -207,6 +207,10 @@ class StoreView(Protocol):
         """When that epoch was committed, microseconds since 1970 UTC; 0 before the first."""
 
     @property
+    def digest(self) -> str:
+        """As `ReadableEpoch.digest` of that epoch."""
+
+    @property
     def live_rows(self) -> int:
         """Exact number of rows."""
 
@@ -291,6 +295,8 @@ class StoreStatus:
         segments: Segments over all partitions.
         problem: Why the store does not get on, in one sentence; empty when nothing is wrong.
         pinned_epochs: Epochs that are past their retention and that queries still read.
+        skipped: The epochs of the store group that are passed by, a sentence each; empty where there are
+            none.
     """
 
     store: StoreName
@@ -305,6 +311,7 @@ class StoreStatus:
     segments: int
     problem: str = ""
     pinned_epochs: int = 0
+    skipped: str = ""
 
 
 class StoreSource(Protocol):
@@ -380,6 +387,17 @@ class StoreSource(Protocol):
 
     def report(self) -> tuple[Mapping[GroupName, GroupReport], Mapping[StoreName, StoreReport]]:
         """What can be read here, by group and by store. Cheap: asked for with every query."""
+
+    def complete_until(self, stores: Collection[StoreName]) -> int:
+        """Until when the newest epochs that can be read here are known to lack no commit, microseconds since
+        1970 UTC. Those that are pinned later are as new or newer.
+
+        Args:
+            stores: The stores that are to be read.
+
+        Returns:
+            The time of the worst of their groups; 0 where nothing is known.
+        """
 
     def status(self) -> Sequence[StoreStatus]:
         """All stores, ordered by name."""

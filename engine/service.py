@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from weakref import WeakSet
 
 import pyarrow as pa
 
+from engine.access.scope import Scope
 from engine.catalog.show import describe_schema, plan_text
 from engine.cluster.fragments import FragmentRequest
 from engine.coordinator.catalog_queries import CatalogQueries
@@ -21,17 +25,18 @@ from engine.coordinator.endpoints import Endpoints
 from engine.coordinator.fragment_hosts import FragmentHosts
 from engine.coordinator.key_rows import KeyQuery, KeyRows
 from engine.coordinator.key_streams import KeyStream, key_columns
+from engine.coordinator.lag_limit import LagLimit
 from engine.coordinator.one_host import cluster_of_one
 from engine.coordinator.plan_cache import PlanCache
 from engine.coordinator.plan_runner import PlanRunner
 from engine.coordinator.prepared_statements import PreparedStatement, PreparedStatements
+from engine.coordinator.resources import Resources, open_resources
+from engine.coordinator.restricted_hosts import restricted_hosts
+from engine.coordinator.result_metadata import hide_sizes
 from engine.coordinator.router import Router
 from engine.coordinator.routes import Routes
-from engine.duckdb.constants import ConstantFolder
 from engine.duckdb.deadline import Deadline, Slot
-from engine.duckdb.engine import Engine
-from engine.duckdb.spill import SpillDirectory
-from engine.errors import InvalidInput, NotFound, Unsupported
+from engine.errors import Forbidden, InvalidInput, NotFound, Unsupported
 from engine.exec.argument_maker import ArgumentMaker, Clock
 from engine.exec.fallbacks import TEXT_REFUSALS
 from engine.exec.fragment_cache import FragmentCache
@@ -41,7 +46,9 @@ from engine.exec.local_executor import LocalExecutor
 from engine.exec.query_options import QueryOptions
 from engine.exec.query_result import QueryMetadata, QueryResult
 from engine.exec.requests import Requests
+from engine.exec.restricted_source import RestrictedSource
 from engine.model.read_point import NEWEST, ReadPoint
+from engine.model.table_shapes import ExpectedShapes
 from engine.plan.key_lookup import KeyLookup
 from engine.scan import BuildingError, StoreSource
 from engine.sql.parse import StatementClass
@@ -51,10 +58,16 @@ from engine.statements.request import Request
 from engine.statements.shapes import Shapes
 from engine.statements.statement_cache import MAX_CACHED_LENGTH, StatementCache
 from engine.statements.templates import Templates
-from engine.statements.texts import ExpectedShapes, Texts
+from engine.statements.texts import Texts
 
 _log = logging.getLogger(__name__)
 __all__ = ["PreparedStatement", "QueryMetadata", "QueryOptions", "QueryResult", "QueryService", "Session"]
+
+
+MOST_SCOPES = 64
+"""Services that are kept for those for whom a part of the stores exists; of more, those asked longest ago are
+made anew.
+"""
 
 
 @dataclass(frozen=True)
@@ -65,16 +78,81 @@ class Session:
         dialect: sqlglot's name of the SQL dialect.
         timeout_seconds: Time-out of statements, if it is shorter than the service's; None for the service's.
         read_point: Which epochs statements may read.
+        user: The client's name.
     """
 
     dialect: str = "duckdb"
     timeout_seconds: float | None = None
     read_point: ReadPoint = NEWEST
+    user: str = "anybody"
 
 
 DEFAULT_SESSION = Session()
 _REFUSALS = (InvalidInput, NotFound, Unsupported)
 """How a query is refused of which something is wrong, so that the text as it is written must say what."""
+
+
+@dataclass(frozen=True)
+class ServiceFigures:
+    """What statements have taken so far, and take now.
+
+    Attributes:
+        retries: How often one was begun anew after a host failed.
+        answers: Questions that are known, with an answer or without.
+        answer_bytes: What they take.
+        gathered_bytes: What rows of other hosts take that are not merged yet.
+        gathered_disk_bytes: What of these is in files.
+        engine_bytes: What the engine takes.
+        engine_disk_bytes: What it has in files.
+    """
+
+    retries: int
+    answers: int
+    answer_bytes: int
+    gathered_bytes: int
+    gathered_disk_bytes: int
+    engine_bytes: int
+    engine_disk_bytes: int
+
+
+class RestrictedServices:
+    """Services by what exists for those whom they answer. Safe for threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[Scope, QueryService] = OrderedDict()
+        # Statements of those that are not kept any more may still run.
+        self._alive: WeakSet[QueryService] = WeakSet()
+
+    def find(self, scope: Scope) -> QueryService | None:
+        """The service of a scope; None where it is not kept."""
+        with self._lock:
+            found = self._kept.get(scope)
+            if found is not None:
+                self._kept.move_to_end(scope)
+            return found
+
+    def add(self, scope: Scope, service: QueryService) -> QueryService:
+        """Keep a service.
+
+        Args:
+            scope: What exists for those whom it answers.
+            service: The service.
+
+        Returns:
+            The service that is kept: that of another thread, if that was sooner.
+        """
+        with self._lock:
+            kept = self._kept.setdefault(scope, service)
+            self._alive.add(kept)
+            if len(self._kept) > MOST_SCOPES:
+                self._kept.popitem(last=False)
+            return kept
+
+    def all(self) -> Sequence[QueryService]:
+        """All services that still answer."""
+        with self._lock:
+            return list(self._alive)
 
 
 class QueryService:
@@ -85,6 +163,8 @@ class QueryService:
         options: Limits.
         cluster: The hosts of the deployment; None where this host has everything.
         clock: Tells the time of statements, as nanoseconds since 1970.
+        scope: What of the source exists, which shows nothing else; None: everything.
+        resources: What it computes with, shared with another service that closes it; None: its own.
     """
 
     def __init__(
@@ -93,13 +173,19 @@ class QueryService:
         options: QueryOptions | None = None,
         cluster: DeploymentHosts | None = None,
         clock: Clock = time.time_ns,
+        *,
+        scope: Scope | None = None,
+        resources: Resources | None = None,
     ) -> None:
         self._source = source
         self._options = options = options or QueryOptions()
         self._cluster = cluster = cluster or cluster_of_one(source)
+        self._clock = clock
+        self._scope = scope
+        self._resources = resources = resources or open_resources(options)
+        self._restricted = RestrictedServices()
         size = options.cached_statements
-        spill = _spill_directory(options)
-        self._engine = engine = Engine(options.memory_limit_bytes, options.threads, spill)
+        engine = resources.engine
         # Texts to bound statements.
         self._statements = StatementCache(size, ColumnNames(engine.binder))
         self._templates = Templates(size)
@@ -107,21 +193,21 @@ class QueryService:
         # Statements and fragments over this host's stores.
         local = self._local = LocalExecutor(source, engine, options.batch_bytes)
         fragments, shapes = FragmentCache(engine, size), Shapes(source)
-        self._folder = ConstantFolder()
-        arguments = ArgumentMaker(self._folder, clock)
+        arguments = ArgumentMaker(resources.folder, clock)
         self._fragment_executor = FragmentExecutor(source, fragments, shapes, local, arguments)
         self._requests = Requests(self._texts, local, arguments)
         # Statements over all hosts.
-        routes = Routes(cluster, options.broadcast_limit_bytes)
+        self._lag_limit = lag_limit = LagLimit(source, options.max_lag_seconds)
+        routes = Routes(cluster, options.broadcast_limit_bytes, lag_limit)
         router = Router(source, routes, shapes, self._requests)
         plans = PlanCache(engine, fragments, local, size)
         hosts = FragmentHosts(cluster, self._fragment_executor)
-        self._runner = PlanRunner(cluster.here, hosts, engine, options, spill)
+        self._runner = PlanRunner(cluster.here, hosts, engine, options, resources.memory, resources.threads)
         self._answers = KeptAnswers(options.kept_answer_bytes)
-        self._coordinator = Coordinator(cluster, router, plans, self._runner, local, self._answers)
+        self._coordinator = Coordinator(cluster, router, plans, self._runner, local, self._answers, lag_limit)
         self._key_rows = KeyRows(cluster, routes, router, plans, local)
         self._divider = Divider(cluster, router, plans)
-        self._catalog = CatalogQueries(source, cluster)
+        self._catalog = CatalogQueries(source, cluster, hides_sizes=scope is not None)
         self._prepared = PreparedStatements(
             source, self._texts, self._requests, routes, router, self._coordinator, local, size
         )
@@ -136,11 +222,49 @@ class QueryService:
         """Whether there are other hosts, which may have rows that this one lacks."""
         return self._cluster.has_peers
 
+    def figures(self) -> ServiceFigures:
+        """What its statements have taken so far, and take now, those of restricted services among them."""
+        services = (*self._restricted.all(), self)
+        engine, memory = self._resources.engine.memory(), self._resources.memory
+        return ServiceFigures(
+            retries=sum(service._coordinator.retries for service in services),  # noqa: SLF001 - of this class
+            answers=sum(len(service._answers) for service in services),  # noqa: SLF001 - likewise
+            answer_bytes=sum(service._answers.nbytes for service in services),  # noqa: SLF001 - likewise
+            gathered_bytes=memory.held_bytes,
+            gathered_disk_bytes=memory.disk_bytes,
+            engine_bytes=engine.nbytes,
+            engine_disk_bytes=engine.spilled_bytes,
+        )
+
     def close(self) -> None:
         """Stop the engine, and what other hosts do for this one."""
-        self._runner.close()
-        self._engine.close()
-        self._folder.close()
+        for service in (*self._restricted.all(), self):
+            service._runner.close()  # noqa: SLF001 - one of this class
+        self._resources.close()
+
+    def restrict(self, scope: Scope | None) -> QueryService:
+        """The service that answers somebody for whom a part of the stores exists alone.
+
+        It keeps plans and answers of its own, so nothing that others asked or got is told; it computes with
+        what this one has.
+
+        Args:
+            scope: What exists; None for everything.
+        """
+        if scope is None:
+            return self
+        known = self._restricted.find(scope)
+        return known or self._restricted.add(scope, self._restricted_service(scope))
+
+    def _restricted_service(self, scope: Scope) -> QueryService:
+        source = RestrictedSource(self._source, scope)
+        cluster = restricted_hosts(self._cluster, source, scope) if self._cluster.has_peers else None
+        options = replace(
+            self._options,
+            cached_statements=max(1, self._options.cached_statements // 8),
+            answer_bytes=self._options.kept_answer_bytes // MOST_SCOPES,
+        )
+        return QueryService(source, options, cluster, self._clock, scope=scope, resources=self._resources)
 
     def prepare(
         self,
@@ -148,6 +272,7 @@ class QueryService:
         session: Session = DEFAULT_SESSION,
         expected_shapes: ExpectedShapes | None = None,
         given: Callable[[], pa.RecordBatch] | None = None,
+        cancelled: Callable[[], bool] | None = None,
     ) -> PreparedStatement:
         """Check a statement and tell its types.
 
@@ -156,6 +281,7 @@ class QueryService:
             session: The client's choices.
             expected_shapes: What its names meant when its types were told before; None where they were not.
             given: Gives the values that it will run with; None where they are not known yet.
+            cancelled: Tells, from any thread, whether the client took the statement back.
 
         Returns:
             The statement with the schemas of its result and parameters.
@@ -165,7 +291,7 @@ class QueryService:
                 these.
             LivestateError: The statement is not valid, as its kind and message say.
         """
-        deadline = Deadline(self._timeout(session))
+        deadline = Deadline(self._timeout(session), cancelled)
         return self._prepared.prepare(
             sql, session.dialect, session.read_point, deadline, expected_shapes, given
         )
@@ -219,14 +345,22 @@ class QueryService:
         # of its own.
         deadline = Deadline(self._timeout(session), cancelled, slot)
         if parameters is None and dialect == "duckdb":
-            shared = self._answer_by_template(text, session.read_point, deadline, started, expected_shapes)
+            shared = self._answer_by_template(text, session, deadline, started, expected_shapes)
             if shared is not None:
                 return shared
         request = self._requests.make(
-            text, dialect, parameters, session.read_point, deadline, expected_shapes, started=started
+            text,
+            dialect,
+            parameters,
+            session.read_point,
+            deadline,
+            expected_shapes,
+            started=started,
+            user=session.user,
         )
 
         # 3. SHOW and DESCRIBE are tables; everything else runs.
+        self._check_shown(request)
         table = self._catalog.table(request.statement.bound)
         if table is not None:
             return _catalog_result(table)
@@ -240,7 +374,31 @@ class QueryService:
                 return _explain_result(request, self._explain(request) + self._analyze(request))
             case _:
                 # 4. Bound statement → route → fragments → executor, here or there → merge → batches.
-                return self._coordinator.answer(self._query_of(request)).result
+                return self._shown(self._coordinator.answer(self._query_of(request)).result)
+
+    def _shown(self, result: QueryResult) -> QueryResult:
+        """A result with metadata that tells nothing of rows that are hidden."""
+        if self._scope is not None:
+            result.metadata = hide_sizes(result.metadata)
+        return result
+
+    def _check_shown(self, request: Request) -> None:
+        """See that a statement shows nothing of what is hidden.
+
+        Raises:
+            Forbidden: It would.
+        """
+        bound, source = request.statement.bound, self._source
+        if not isinstance(source, RestrictedSource):
+            return
+        if bound.statement_class is StatementClass.SHOW_HOSTS:
+            raise Forbidden("SHOW HOSTS tells how much all stores hold: that takes the role reader.")
+        explains = bound.statement_class in (StatementClass.EXPLAIN, StatementClass.EXPLAIN_ANALYZE)
+        if explains and source.has_hidden_rows(bound.stores):
+            raise Forbidden(
+                "EXPLAIN tells how many rows stores hold, and some of these are not for you: that takes the "
+                "role reader."
+            )
 
     def endpoints(
         self,
@@ -303,7 +461,13 @@ class QueryService:
     ) -> Request:
         deadline = Deadline(self._timeout(session))
         return self._requests.make(
-            sql, session.dialect, parameters, session.read_point, deadline, expected_shapes
+            sql,
+            session.dialect,
+            parameters,
+            session.read_point,
+            deadline,
+            expected_shapes,
+            user=session.user,
         )
 
     def execute_fragment(
@@ -323,7 +487,9 @@ class QueryService:
             Unavailable: A partition or an epoch of it cannot be read here.
             LivestateError: It cannot be answered, as its kind and message say.
         """
-        return self._fragment_executor.execute(request, cancelled)
+        if request.scope is not None:
+            return self.restrict(request.scope).execute_fragment(replace(request, scope=None), cancelled)
+        return self._shown(self._fragment_executor.execute(request, cancelled))
 
     def answer_at_hand(
         self,
@@ -345,7 +511,8 @@ class QueryService:
         if row is not None:
             return row
         if parameters is None or isinstance(parameters, pa.RecordBatch):
-            return self._kept_answer(text, dialect, parameters, session, expected_shapes)
+            kept = self._kept_answer(text, dialect, parameters, session, expected_shapes)
+            return kept if kept is None else self._shown(kept)
         return None
 
     def row(
@@ -377,7 +544,7 @@ class QueryService:
             Unavailable: The store cannot be read now.
         """
         started = time.perf_counter()
-        if session.read_point is not NEWEST and session.read_point != NEWEST:
+        if not session.read_point.is_newest:
             return None
         texts = self._texts
         found = (
@@ -396,17 +563,26 @@ class QueryService:
         ):
             return None
         if not self._cluster.has_peers:
-            return self._row_of_one_host(lookup, key, started)
-        definitions, timeout = self._source.definitions(), self._timeout(session)
-        return self._key_rows.row(KeyQuery(statement, lookup, key, definitions, timeout, started, cancelled))
+            row = self._row_of_one_host(lookup, key, session.read_point, started)
+        else:
+            definitions, timeout = self._source.definitions(), self._timeout(session)
+            row = self._key_rows.row(
+                KeyQuery(statement, lookup, key, definitions, timeout, started, cancelled, session.read_point)
+            )
+        return row if row is None else self._shown(row)
 
-    def _row_of_one_host(self, lookup: KeyLookup, key: int | str, started: float) -> QueryResult | None:
+    def _row_of_one_host(
+        self, lookup: KeyLookup, key: int | str, read_point: ReadPoint, started: float
+    ) -> QueryResult | None:
         """Answer a lookup of one row on a host without peers; None where `execute` has to find out more.
 
         The row is here or nowhere, and a route to find that out would take three times as long as the lookup.
         """
+        until = self._lag_limit.complete_until(lookup.definitions, read_point)
+        if until is None:
+            return None
         try:
-            return self._local.row(lookup, key, ALL_NEWEST, started)
+            return self._local.row(lookup, key, ALL_NEWEST, started, until)
         except (MigratedError, BuildingError):
             return None
 
@@ -423,7 +599,7 @@ class QueryService:
         """
         if (
             self._cluster.has_peers
-            or session.read_point != NEWEST
+            or not session.read_point.is_newest
             or not self._answers
             or len(text) > MAX_CACHED_LENGTH
         ):
@@ -436,11 +612,14 @@ class QueryService:
             or (expected_shapes is not None and expected_shapes != answer.shapes)
         ):
             return None
+        until = self._lag_limit.complete_until(answer.stores, session.read_point)
+        if until is None:
+            return None
         try:
             is_newest = self._local.newest_epochs(answer.stores) == answer.epochs
         except BuildingError:
             return None
-        return answer.result_now(started) if is_newest else None
+        return answer.result_now(started, until) if is_newest else None
 
     def key_stream(
         self, store: str, columns: Sequence[str] | None = None, read_point: ReadPoint = NEWEST
@@ -463,6 +642,7 @@ class QueryService:
             self._coordinator,
             key_columns(self._source.tables(), store, columns),
             read_point,
+            self._lag_limit,
             has_peers=self._cluster.has_peers,
         )
 
@@ -473,7 +653,7 @@ class QueryService:
     def _answer_by_template(
         self,
         text: str,
-        read_point: ReadPoint,
+        session: Session,
         deadline: Deadline,
         started: float,
         expected_shapes: ExpectedShapes | None,
@@ -489,7 +669,15 @@ class QueryService:
             return None
         try:
             request = self._requests.make(
-                found.text, "duckdb", found.values, read_point, deadline, expected_shapes, text, started
+                found.text,
+                "duckdb",
+                found.values,
+                session.read_point,
+                deadline,
+                expected_shapes,
+                text,
+                started,
+                session.user,
             )
         except TEXT_REFUSALS as error:
             _log.debug("A template is refused: %s", error)
@@ -497,7 +685,7 @@ class QueryService:
         if found.is_whole:
             self._statements.learn_lookup(found.text, request.statement)
         try:
-            return self._coordinator.answer(self._query_of(request)).result
+            return self._shown(self._coordinator.answer(self._query_of(request)).result)
         except _REFUSALS as error:
             deadline.check()
             _log.debug("A template cannot run: %s", error)
@@ -516,12 +704,6 @@ class QueryService:
         query = replace(statement, bound=replace(statement.bound, statement_class=StatementClass.QUERY))
         running = replace(request, ready=replace(request.ready, statement=query), started=time.perf_counter())
         return self._coordinator.analyze(self._query_of(running))
-
-
-def _spill_directory(options: QueryOptions) -> SpillDirectory | None:
-    if options.spill_directory is None or not options.spill_limit_bytes:
-        return None
-    return SpillDirectory(options.spill_directory, options.spill_limit_bytes)
 
 
 def _explain_result(request: Request, lines: list[str]) -> QueryResult:

@@ -1,13 +1,11 @@
-"""A Kafka broker of one node, for tests and demos: `python -m spark_pipeline.kafka_broker --help`.
+"""A Kafka broker of one node, for tests and demos: `livestate broker --help`.
 
 It is Apache Kafka itself, in KRaft mode: broker and controller in one process, on loopback, without a
-password. Its jars, and those that Spark needs to read topics, are fetched once by `make kafka`; nothing is
-downloaded here.
+password. Its jars are fetched once by `livestate kafka` (`kafka_jars.py`); nothing is downloaded here.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import shutil
 import signal
@@ -26,42 +24,13 @@ from types import TracebackType
 from engine.errors import DeadlineExceeded, Unavailable
 from engine.processes.supervisor import ChildProcess
 from spark_pipeline.addresses import LOOPBACK, free_port
+from spark_pipeline.kafka_jars import needed_jars_directory
 
 PORT = 9092
-JARS_VARIABLE = "LIVESTATE_KAFKA_JARS"
-CONNECTOR_JARS = ("spark-sql-kafka-0-10", "spark-token-provider-kafka-0-10", "commons-pool2", "kafka-clients")
 START_SECONDS = 90.0
 _POLL_SECONDS = 0.05
 _MEMORY = "256m"
 _SEGMENT_BYTES = 64 << 20
-
-
-def jars_directory() -> Path | None:
-    """Where `make kafka` put the jars, or where the variable LIVESTATE_KAFKA_JARS says that they are; None if
-    they are not there.
-    """
-    place = Path(os.environ.get(JARS_VARIABLE) or Path(sys.prefix, "share", "livestate", "kafka"))
-    return place if any(place.glob("kafka_*.jar")) else None
-
-
-def connector_jars() -> list[str]:
-    """The jars that a Spark session needs for `format("kafka")`, as a value of `spark.jars` lists them.
-
-    Raises:
-        Unavailable: They are not on this machine.
-    """
-    place = _needed_jars()
-    return [str(jar) for name in CONNECTOR_JARS for jar in sorted(place.glob(f"{name}*.jar"))]
-
-
-def _needed_jars() -> Path:
-    place = jars_directory()
-    if place is None:
-        raise Unavailable(
-            "The jars of Kafka are not on this machine: run make kafka, which needs Maven, or say where "
-            f"they are in {JARS_VARIABLE}."
-        )
-    return place
 
 
 class KafkaBroker:
@@ -153,7 +122,7 @@ class KafkaBroker:
             "-Xshare:auto",
             "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
         ]
-        program = [java, *options, "-cp", f"{_needed_jars()}/*", *command]
+        program = [java, *options, "-cp", f"{needed_jars_directory()}/*", *command]
         return ChildProcess.start("The Kafka broker", program, self._directory / "broker.log")
 
     def _write_settings(self) -> Path:
@@ -204,52 +173,36 @@ def _listens(port: int) -> bool:
         return probe.connect_ex((LOOPBACK, port)) == 0
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Run a broker until SIGTERM or Ctrl-C.
+def run_broker(
+    port: int = PORT,
+    data: Path | None = None,
+    topics: Sequence[str] = (),
+    retention_seconds: int | None = None,
+) -> None:
+    """Run a broker until SIGTERM or Ctrl-C, and say where it is.
 
     Args:
-        arguments: The command line, without the program.
+        port: Where clients connect.
+        data: Directory in which topics stay; None for a temporary one.
+        topics: Topics to have from the start.
+        retention_seconds: How long messages stay; as Kafka has it by default, which is a week.
 
-    Returns:
-        The exit code.
+    Raises:
+        Unavailable: It could not start, or has ended.
+        DeadlineExceeded: It did not come up in time.
     """
-    parser = argparse.ArgumentParser(
-        prog="python -m spark_pipeline.kafka_broker",
-        description="Run a Kafka broker of one node on this machine, for demos. Ctrl-C ends it.",
-        epilog="Its jars are fetched by: make kafka",
-    )
-    parser.add_argument("--port", type=int, default=PORT, help=f"where clients connect; {PORT} by default")
-    parser.add_argument(
-        "--data", type=Path, help="directory in which topics stay; a temporary one by default"
-    )
-    parser.add_argument(
-        "--topic",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="a topic to have from the start; repeatable, needs confluent-kafka",
-    )
-    parser.add_argument(
-        "--retention", type=int, metavar="SECONDS", help="how long messages stay; a week by default"
-    )
-    options = parser.parse_args(arguments)
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda number, frame: stopping.set())
     with tempfile.TemporaryDirectory(prefix="livestate-kafka-") as temporary:
-        directory = options.data or Path(temporary)
+        directory = data or Path(temporary)
         directory.mkdir(parents=True, exist_ok=True)
-        try:
-            with KafkaBroker(directory, options.port, options.retention) as broker:
-                _create_topics(broker, options.topic)
-                sys.stdout.write(f"Kafka serves {broker.bootstrap}\n")
-                sys.stdout.flush()
-                while not stopping.wait(1.0):
-                    broker.check()
-        except (Unavailable, DeadlineExceeded) as error:
-            sys.stderr.write(f"Error: {error}\n")
-            return 1
-    return 0
+        with KafkaBroker(directory, port, retention_seconds) as broker:
+            _create_topics(broker, topics)
+            sys.stdout.write(f"Kafka serves {broker.bootstrap}\n")
+            sys.stdout.flush()
+            while not stopping.wait(1.0):
+                broker.check()
 
 
 def _create_topics(broker: KafkaBroker, names: Sequence[str]) -> None:
@@ -258,7 +211,3 @@ def _create_topics(broker: KafkaBroker, names: Sequence[str]) -> None:
 
         for name in names:
             create_topic(broker.bootstrap, name)
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -20,11 +20,22 @@ _KNOWN = (
     "token",
     "token_file",
     "tls_roots",
+    "user",
+    "password",
+    "certificate",
+    "key",
     "epoch",
     "min_epoch",
     "max_staleness",
+    "allow_stale",
     "timeout",
 )
+_FILES = {
+    "token_file": "the token",
+    "tls_roots": "PEM certificates",
+    "certificate": "a PEM certificate",
+    "key": "its PEM key",
+}
 
 
 @dataclass(frozen=True)
@@ -95,7 +106,7 @@ def parse_options(given: Mapping[str, str]) -> ReaderOptions:
 
 def _connection(given: Mapping[str, str]) -> ConnectionOptions:
     """How hosts are reached. The driver reads the files, so that executors need none."""
-    for name, file in (("token_file", "the token"), ("tls_roots", "PEM certificates")):
+    for name, file in _FILES.items():
         if name in given and not os.access(given[name], os.R_OK):
             raise InvalidInput(f"The option {name} must be a file with {file} that the driver can read.")
     return ConnectionOptions.read(
@@ -103,6 +114,10 @@ def _connection(given: Mapping[str, str]) -> ConnectionOptions:
         token=given.get("token") or None,
         token_file=given.get("token_file"),
         tls_roots=given.get("tls_roots"),
+        user=given.get("user", ""),
+        password=given.get("password", ""),
+        certificate=given.get("certificate"),
+        key=given.get("key"),
     )
 
 
@@ -120,6 +135,7 @@ def _read_point(given: Mapping[str, str]) -> dict[str, int | float]:
         "as_of": _value(given, "epoch", _epoch, "an epoch number"),
         "min_epoch": _value(given, "min_epoch", _epoch, "an epoch number"),
         "max_staleness": _value(given, "max_staleness", _staleness, "a number of seconds, 0 or more"),
+        "allow_stale": _value(given, "allow_stale", _flag, "true or false"),
     }
     return {name: value for name, value in found.items() if value is not None}
 
@@ -137,6 +153,10 @@ def _epoch(text: str) -> int:
     if not text.strip().isdecimal():
         raise ValueError(text)
     return int(text)
+
+
+def _flag(text: str) -> bool:
+    return {"true": True, "false": False}[text.strip().lower()]
 
 
 def _staleness(text: str) -> float:

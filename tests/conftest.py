@@ -109,7 +109,7 @@ def idle_workers() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The one Spark session of a test run, started by the first test that asks for it."""
-    from spark_pipeline.kafka_broker import connector_jars, jars_directory  # noqa: PLC0415  as below
+    from spark_pipeline.kafka_jars import connector_jars, jars_directory  # noqa: PLC0415  as below
     from tests.support.spark_session import start_session  # noqa: PLC0415  pyspark takes half a second to import, and most tests do without
 
     settings = {
@@ -132,7 +132,8 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Where clients of a real Kafka broker connect: the one of a test run, started by the first test that
     asks for it.
     """
-    from spark_pipeline.kafka_broker import KafkaBroker, jars_directory  # noqa: PLC0415  as above
+    from spark_pipeline.kafka_broker import KafkaBroker  # noqa: PLC0415  as above
+    from spark_pipeline.kafka_jars import jars_directory  # noqa: PLC0415  as above
 
     if jars_directory() is None:
         pytest.skip("the jars of Kafka are not on this machine: make kafka, which needs Maven")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
-from engine.cluster.refusals import progress_in_words
+from engine.cluster.progress import progress_in_words
 from engine.cluster.reports import GroupReport, HostName, HostReport, HostStatus, StoreReport
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
 from engine.scan import StoreStatus
@@ -15,6 +16,8 @@ from engine.scan import StoreStatus
 MICROSECONDS = 1_000_000
 MOST_NUMBERS = 8
 """Partitions that a problem names."""
+DRAINING = "draining"
+"""State of a host that takes no more statements of clients."""
 
 HOSTS_SCHEMA = pa.schema(
     [
@@ -26,6 +29,12 @@ HOSTS_SCHEMA = pa.schema(
         pa.field("newest_epoch", pa.int64()),
         pa.field("lag_seconds", pa.float64()),
         pa.field("partitions", pa.int64()),
+        pa.field("state", pa.string()),
+        pa.field("epochs_behind", pa.int64()),
+        pa.field("percent", pa.int64()),
+        pa.field("bytes_per_second", pa.float64()),
+        pa.field("seconds_left", pa.float64()),
+        pa.field("problem", pa.string()),
     ]
 )
 
@@ -48,22 +57,31 @@ def hosts_table(
 
     Returns:
         A table of `HOSTS_SCHEMA`; a host that is not known to have any group has one row without a group.
-        `partitions` counts what the host holds of the group's stores.
+        `partitions` counts what the host holds of the group's stores. `state` is `readable`, or what
+        `percent` and the columns behind it are about: `behind`, where newer commits are known than can be
+        read; `building`, where nothing can be read yet; `rebuilding`, where some partitions cannot. It is
+        `draining` of a host that is about to stop.
     """
     newest = newest_epochs(host_statuses.values())
     rows = []
     for name, host_status in host_statuses.items():
         host = {"host": name, "uri": uris.get(name), "alive": host_status.alive}
         groups = {} if host_status.report is None else host_status.report.groups
+        draining = (
+            {"state": DRAINING} if host_status.report is not None and host_status.report.is_draining else {}
+        )
         rows += [
             {
                 **host,
                 "store_group": group,
                 **progress(report, newest[group], now),
                 "partitions": _count_partitions(host_status.report, group, definitions),
+                **_build_figures(report),
+                **draining,
+                "problem": report.problem,
             }
             for group, report in sorted(groups.items())
-        ] or [host]
+        ] or [{**host, **draining}]
     return pa.Table.from_pylist(rows, HOSTS_SCHEMA)
 
 
@@ -92,6 +110,21 @@ def progress(group: GroupReport, newest: Epoch, now: int) -> dict[str, Any]:
     return {"epoch": group.newest, "newest_epoch": max(newest, group.newest), "lag_seconds": lag}
 
 
+def _build_figures(group: GroupReport) -> dict[str, Any]:
+    """What a host builds, and how far it is: the columns `state` to `seconds_left`."""
+    building = group.building or group.catching_up
+    if building is None:
+        return {"state": "readable", "epochs_behind": 0}
+    state = "behind" if group.building is None else "rebuilding" if group.readable else "building"
+    return {
+        "state": state,
+        "epochs_behind": building.epochs_behind,
+        "percent": building.percent,
+        "bytes_per_second": building.bytes_per_second,
+        "seconds_left": building.seconds_left,
+    }
+
+
 def _count_partitions(report: HostReport | None, group: GroupName, definitions: Definitions) -> int:
     stores = {} if report is None else report.stores
     return sum(
@@ -104,7 +137,7 @@ def _count_partitions(report: HostReport | None, group: GroupName, definitions: 
 def store_statuses(
     reports: Mapping[HostName, HostReport],
     definitions: Definitions,
-    problems: Mapping[StoreName, str],
+    here: Sequence[StoreStatus],
     now: int,
 ) -> list[StoreStatus]:
     """How the stores of a deployment stand, over all hosts that answer.
@@ -112,7 +145,8 @@ def store_statuses(
     Args:
         reports: Of the hosts that answer.
         definitions: The stores.
-        problems: What this host knows to be wrong with stores.
+        here: How the stores stand on this host: what it knows to be wrong with them, and which epochs are
+            passed by.
         now: The time, microseconds since 1970 UTC.
 
     Returns:
@@ -120,15 +154,23 @@ def store_statuses(
         share is taken to be that of all. Its problem is what no host has of it, and what keeps a host.
     """
     newest = newest_epochs(HostStatus(alive=True, report=report) for report in reports.values())
-    return [
+    known = {each.store: each for each in here}
+    statuses = [
         _status(
             definition,
             list(_holders(definition, reports)),
             newest.get(definition.group, Epoch(0)),
-            _difficulty(definition, reports) or problems.get(name, ""),
+            _difficulty(definition, reports) or (known[name].problem if name in known else ""),
             now,
         )
         for name, definition in sorted(definitions.items())
+    ]
+    return [
+        *(
+            replace(each, skipped=known[each.store].skipped) if each.store in known else each
+            for each in statuses
+        ),
+        *(each for each in here if not each.group and each.store not in definitions),
     ]
 
 

@@ -8,14 +8,32 @@ from dataclasses import asdict
 
 import pyarrow as pa
 
-from engine.errors import InvalidInput
+from engine.errors import InvalidInput, NotFound
 from engine.model.durations import duration_in_words
 from engine.model.kinds import KeyValue, Kind, Merge, Session, Versioned
 from engine.model.schema import StoreDefinition, StoreName
 from engine.model.sql_types import sql_type
 from engine.scan import StoreStatus
+from engine.sql.catalog_tables import CATALOG, INFORMATION_SCHEMA, SCHEMA, Tables, listed_tables, schemas
+from engine.sql.catalog_tables import TABLES as CATALOG_TABLES
 
 TABLES_SCHEMA = pa.schema([pa.field("name", pa.string())])
+SCHEMAS_SCHEMA = pa.schema(
+    [("database_name", pa.string()), ("schema_name", pa.string()), ("current", pa.bool_())]
+)
+DATABASES_SCHEMA = pa.schema([("database_name", pa.string())])
+ALL_TABLES_SCHEMA = pa.schema(
+    [
+        ("database", pa.string()),
+        ("schema", pa.string()),
+        ("name", pa.string()),
+        ("column_names", pa.list_(pa.string())),
+        ("column_types", pa.list_(pa.string())),
+        ("temporary", pa.bool_()),
+    ]
+)
+SUCCESS_SCHEMA = pa.schema([("Success", pa.bool_())])
+"""What a statement answers that has nothing to tell: no rows."""
 STORES_SCHEMA = pa.schema(
     [
         pa.field("store", pa.string()),
@@ -36,24 +54,85 @@ STORES_SCHEMA = pa.schema(
         pa.field("partitions", pa.int64()),
         pa.field("segments", pa.int64()),
         pa.field("problem", pa.string()),
+        pa.field("skipped", pa.string()),
     ]
 )
+SIZE_COLUMNS = ("rows", "stored_rows", "bytes", "segments", "problem", "skipped")
+"""Columns of `STORES_SCHEMA` that tell how much stores hold, or may name other stores of the group."""
 COLUMNS_SCHEMA = pa.schema(
     [pa.field(name, pa.string()) for name in ("column_name", "column_type", "null", "key", "extra")]
 )
 PLAN_SCHEMA = pa.schema([pa.field("plan", pa.string())])
 
 
-def show_tables(names: Iterable[StoreName]) -> pa.Table:
+def show_tables(tables: Tables, schema: str) -> pa.Table:
     """SHOW TABLES.
 
     Args:
-        names: All names that mean a store.
+        tables: The store that each name means.
+        schema: The schema whose tables are shown.
 
     Returns:
-        The names, in order.
+        Their names, in order.
+
+    Raises:
+        NotFound: There is no such schema.
     """
-    return pa.table([pa.array(sorted(names), pa.string())], schema=TABLES_SCHEMA)
+    if schema == INFORMATION_SCHEMA:
+        names = sorted(CATALOG_TABLES)
+    elif schema in schemas(tables):
+        names = [name for place, name, _ in listed_tables(tables) if place == schema]
+    else:
+        raise NotFound(f"There is no schema {schema[:100]}: there are {', '.join(schemas(tables))}.")
+    return pa.table([pa.array(names, pa.string())], schema=TABLES_SCHEMA)
+
+
+def show_schemas(tables: Tables) -> pa.Table:
+    """SHOW SCHEMAS.
+
+    Args:
+        tables: The store that each name means.
+
+    Returns:
+        One row a schema that stores are in.
+    """
+    return pa.Table.from_pylist(
+        [
+            {"database_name": CATALOG, "schema_name": schema, "current": schema == SCHEMA}
+            for schema in schemas(tables)
+        ],
+        SCHEMAS_SCHEMA,
+    )
+
+
+def show_databases() -> pa.Table:
+    """SHOW DATABASES."""
+    return pa.Table.from_pylist([{"database_name": CATALOG}], DATABASES_SCHEMA)
+
+
+def show_all_tables(tables: Tables) -> pa.Table:
+    """SHOW ALL TABLES.
+
+    Args:
+        tables: The store that each name means.
+
+    Returns:
+        One row a table, with its columns.
+    """
+    return pa.Table.from_pylist(
+        [
+            {
+                "database": CATALOG,
+                "schema": schema,
+                "name": name,
+                "column_names": definition.schema.names,
+                "column_types": [sql_type(field.type) for field in definition.schema],
+                "temporary": False,
+            }
+            for schema, name, definition in listed_tables(tables)
+        ],
+        ALL_TABLES_SCHEMA,
+    )
 
 
 def show_stores(
@@ -66,7 +145,7 @@ def show_stores(
     Args:
         statuses: How the stores stand.
         definitions: The stores. One that is found at this moment may have a status already, and is shown
-            once it is here.
+            once it is here; one of which nobody knows what it is has a problem and nothing else.
         tables: The store that each name means.
 
     Returns:
@@ -78,15 +157,30 @@ def show_stores(
         names[definition.name].append(name)
     rows = [
         {
-            "store_group": each.group,
-            "sql_names": ", ".join(names[each.store]) or None,
             **asdict(each),
-            **_definition_rows(definitions[each.store]),
+            "store_group": each.group or None,
+            "sql_names": ", ".join(names[each.store]) or None,
+            "skipped": each.skipped or None,
+            **(_definition_rows(definitions[each.store]) if each.store in definitions else {}),
         }
         for each in statuses
-        if each.store in definitions
+        if each.store in definitions or not each.group
     ]
     return pa.Table.from_pylist(rows, STORES_SCHEMA)
+
+
+def blank_columns(table: pa.Table, columns: Iterable[str]) -> pa.Table:
+    """A table with NULL in some of its columns.
+
+    Args:
+        table: Any.
+        columns: Names of the columns.
+    """
+    for name in columns:
+        place = table.schema.get_field_index(name)
+        field = table.schema.field(place)
+        table = table.set_column(place, field, pa.nulls(table.num_rows, field.type))
+    return table
 
 
 def _definition_rows(definition: StoreDefinition) -> dict[str, str | bool | None]:

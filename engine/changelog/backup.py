@@ -21,23 +21,27 @@ from functools import partial
 
 import pyarrow as pa
 
+from engine.changelog.amendments import Skip, StoreDrop, Void, encode_amendment
+from engine.changelog.chain import Link, read_chain
 from engine.changelog.changelog import Changelog
 from engine.changelog.checksummed_json import seal, unseal
-from engine.changelog.codec import check_slices, decode_commit, describe
+from engine.changelog.codec import check_slices, describe
 from engine.changelog.commit import BEFORE_FIRST, Commit, DataFile
 from engine.changelog.data_files import check_file
+from engine.changelog.epochs import DROPPED
 from engine.changelog.layout import (
     FORMAT_PATH,
     GROUPS_PATH,
     MARKS_PATH,
     STORES_PATH,
+    amendment_path,
     commit_epoch,
     commit_path,
     data_path,
+    dropped_path,
     group_path,
     mark_number,
     mark_path,
-    migration_path,
     snapshot_data_path,
     snapshot_path,
 )
@@ -49,7 +53,6 @@ from engine.model.schema import Epoch, GroupName
 MARK_FORMAT = 1
 _REQUESTS = 8
 """Requests at once: an object store takes some 20 ms for each, however small."""
-_EPOCHS_AT_ONCE = 64
 _MAX_RACES = 5
 
 
@@ -109,7 +112,7 @@ def back_up(
     identity = changelog.identity(is_fresh=True)
     if identity is None:
         raise NotFound(f"There is no changelog at {changelog.uri}: check its URI.")
-    groups = changelog.groups()
+    groups = changelog.written_groups()
     _check_groups(epochs, groups)
     marks = _Marks(backup.objects)
     _prepare_place(backup, marks, identity)
@@ -240,6 +243,7 @@ class _Copy:
         for _ in range(_MAX_RACES):
             end = self._newest_epoch(group) if epoch is None else epoch
             if end == BEFORE_FIRST:
+                self._copy_amendments(group, end, 0)
                 return end
             snapshot, newest = self._start_and_end(group, end)
             try:
@@ -262,7 +266,7 @@ class _Copy:
 
     def _start_and_end(self, group: GroupName, end: Epoch) -> tuple[Snapshot | None, Commit]:
         """The snapshot behind which epochs are copied, None for the beginning, and the commit of the last."""
-        snapshots = self._source.snapshots(group).readable_snapshots()
+        snapshots = self._source.usable_snapshots(group)
         newest = self._source.read_commit(group, end)
         snapshot = next((found for found in reversed(snapshots) if found.epoch <= end), None)
         if newest is not None and (snapshot is not None or self._source.holds(group, Epoch(1))):
@@ -278,46 +282,77 @@ class _Copy:
         total = newest.written + (0 if snapshot is None else snapshot.nbytes - snapshot.written)
         progress = Progress(group, newest.epoch, 0, total)
         yield progress
-        for number in range(1, newest.generation + 1):
-            self.copy_object(migration_path(group, number))
+        self._copy_amendments(group, newest.epoch, newest.generation)
         if snapshot is not None:
+            self._write(dropped_path(group), DROPPED)
             for nbytes in self._pool.map(partial(self._copy_snapshot_file, snapshot), snapshot.files):
                 progress = replace(progress, nbytes=progress.nbytes + nbytes)
                 yield progress
             self.copy_object(snapshot_path(group, snapshot.epoch))
-        digest = None
-        for start in range(first, newest.epoch + 1, _EPOCHS_AT_ONCE):
-            epochs = range(start, min(start + _EPOCHS_AT_ONCE, newest.epoch + 1))
-            for commit in self._pool.map(partial(self._copy_epoch, group), epochs):
-                before = digest if commit.before is None else commit.before
-                expected = snapshot.digest if snapshot is not None and commit.epoch == first else ""
-                if (digest is not None and before != digest) or (expected and commit.digest != expected):
+        expected = "" if snapshot is None else snapshot.digest
+        epochs = [Epoch(epoch) for epoch in range(first, newest.epoch + 1)]
+        for links in read_chain(self._source, group, epochs, self._pool):
+            for link in links:
+                digest = "" if link.commit is None or link.epoch != first else link.commit.digest
+                if link.is_torn or (digest and expected and digest != expected):
                     raise Corrupt(
-                        f"The commit of {describe(group, commit.epoch)} does not follow what is before it: "
+                        f"The commit of {describe(group, link.epoch)} does not follow what is before it: "
                         "restore the changelog from a backup."
                     )
-                digest = commit.digest
-                progress = replace(progress, nbytes=progress.nbytes + commit.nbytes)
+            for nbytes in self._pool.map(partial(self._copy_epoch, group), links):
+                progress = replace(progress, nbytes=progress.nbytes + nbytes)
             yield progress
 
+    def _copy_amendments(self, group: GroupName, end: Epoch, generation: int) -> None:
+        """Copy what the commits have taken up, and what else counts for epochs up to the last: a skip of a
+        later one would pass by whatever is committed there behind the copy.
+
+        Args:
+            group: The store group.
+            end: The last epoch.
+            generation: As `Commit.generation` of it.
+        """
+        amendments = self._source.amendments(group)
+        last = amendments.newest_number(generation)
+        found = {number: amendments.read(number) for number in range(1, last + 1)}
+        counting = [
+            number
+            for number, each in found.items()
+            if number <= generation
+            or isinstance(each, StoreDrop)
+            or (isinstance(each, Skip) and each.epoch <= end)
+        ]
+        for number in range(1, max(counting, default=0) + 1):
+            path, each = amendment_path(group, number), found[number]
+            if isinstance(each, Skip) and each.epoch > end:
+                void = seal(encode_amendment(group, Void(number)))
+                self._write(path, pa.py_buffer(void))
+            else:
+                self.copy_object(path)
+
     def _copy_snapshot_file(self, snapshot: Snapshot, file: DataFile) -> int:
+        if not file.slices:
+            return 0  # all of it is of stores that were dropped
         path = snapshot_data_path(snapshot.group, snapshot.epoch, file.name)
         self._copy_file(path, file, f"the snapshot at {describe(snapshot.group, snapshot.epoch)}")
         return file.size
 
-    def _copy_epoch(self, group: GroupName, epoch: int) -> Commit:
-        path, where = commit_path(group, Epoch(epoch)), describe(group, Epoch(epoch))
-        data = self._source.objects.get(path)
-        if data is None:
+    def _copy_epoch(self, group: GroupName, link: Link) -> int:
+        """Copy an epoch; the bytes of its files."""
+        where = describe(group, link.epoch)
+        if link.data is None:
             raise NotFound(f"The commit of {where} is missing.")
-        commit = decode_commit(group, Epoch(epoch), data)
-        for file in commit.files:
+        if link.commit is None:
+            raise Corrupt(link.damage)
+        for file in link.commit.files:
+            if not file.slices:
+                continue  # all of it is of stores that were dropped
             if file.content is None:
                 self._copy_file(data_path(group, file.epoch, file.name), file, where)
             else:
                 check_slices(file, file.content, where)
-        self._write(path, data)
-        return commit
+        self._write(commit_path(group, link.epoch), link.data)
+        return link.commit.nbytes
 
     def _copy_file(self, path: str, file: DataFile, where: str) -> None:
         """Copy a data file unless it is there: names are drawn at random, and objects are written whole."""

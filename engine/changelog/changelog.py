@@ -6,19 +6,23 @@ import json
 import secrets
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from threading import Event
 
 import pyarrow as pa
 
+from engine.changelog.amendments import Amendments, Exclusions, Migration, Skip, StoreDrop
+from engine.changelog.catalog import Catalog, read_catalog
 from engine.changelog.checksummed_json import seal, unseal
 from engine.changelog.codec import Tables
 from engine.changelog.commit import BEFORE_FIRST, Commit, DataFile
 from engine.changelog.definitions import Definitions
 from engine.changelog.epochs import NO_STORES, Epochs
 from engine.changelog.frames import damage_error
+from engine.changelog.history import History
+from engine.changelog.kept_catalog import CatalogObjects, KeptCatalog
 from engine.changelog.layout import FORMAT_PATH, GROUPS_PATH, LAYOUT_FORMAT, STORES_PATH, group_path
-from engine.changelog.migrations import Migration
 from engine.changelog.objects import Objects, open_objects
-from engine.changelog.snapshot import SnapshotRetention, oldest_kept
+from engine.changelog.snapshot import Snapshot, SnapshotRetention, oldest_kept
 from engine.changelog.snapshots import Snapshots
 from engine.changelog.switches import Switch, Switches
 from engine.changelog.writer import Writer, check_no_other_job
@@ -57,9 +61,11 @@ class Changelog:
         self.uri = uri
         self._options = dict(options)
         self.objects = objects
-        self._stores = Definitions(objects)
-        self._switches = Switches(objects)
+        self._catalog_objects = CatalogObjects(objects)
+        self._stores = Definitions(self._catalog_objects)
+        self._switches = Switches(self._catalog_objects)
         self._groups: dict[GroupName, Epochs] = {}
+        self._histories: dict[GroupName, History] = {}
         self._identity: str | None = None
 
     @staticmethod
@@ -244,30 +250,60 @@ class Changelog:
 
     def catalog(self) -> tuple[dict[StoreName, StoreDefinition], dict[StoreName, StoreName]]:
         """All stores, as `definitions` returns them, and the names by which SQL means another store than that
-        of the name. One listing.
+        of the name. One listing, and a request for each group.
 
         Raises:
             Corrupt: A definition or a switch is damaged, or the changelog is of another format.
             Unavailable: The changelog cannot be reached.
         """
         self.identity()
-        paths = list(self.objects.list(STORES_PATH))
+        paths = list(self._catalog_objects.list(STORES_PATH))
         return self._stores.newest_definitions(paths), self._switches.switched_names(paths)
+
+    def kept_catalog(self) -> KeptCatalog | None:
+        """What was read of the catalogue so far; None of a changelog that is not there yet. No request."""
+        return None if self._identity is None else KeptCatalog(self._identity, self._catalog_objects.noted)
+
+    def recall(self, kept: KeptCatalog) -> None:
+        """Have the catalogue be what was kept of it, while the changelog is away. That it is the same
+        changelog is for `identity` to say.
+        """
+        self._identity = kept.identity
+        self._catalog_objects.recall(kept.objects)
+
+    def note_return(self) -> None:
+        """Have the catalogue read again, as the changelog can be reached."""
+        self._catalog_objects.note_return()
+
+    def readable_catalog(self) -> Catalog:
+        """As `catalog`, but for what is damaged, which is named. One listing.
+
+        Raises:
+            Corrupt: The changelog is of another format.
+            Unavailable: The changelog cannot be reached.
+        """
+        self.identity()
+        return read_catalog(self._stores, self._switches, list(self._catalog_objects.list(STORES_PATH)))
 
     def groups(self) -> list[GroupName]:
         """The store groups that have a store, in order of name."""
         self.identity()
         return sorted({definition.group for definition in self._stores.first_definitions()})
 
+    def written_groups(self) -> list[GroupName]:
+        """The store groups that have a store, or had one, in order of name."""
+        self.identity()
+        return self._stores.written_groups()
+
     def groups_without_stores(self) -> list[str]:
-        """Directories of store groups that no store belongs to, as their paths have their names. One listing
-        of all that there is.
+        """Directories of store groups that no store ever belonged to, as their paths have their names. One
+        listing of all that there is.
 
         Raises:
             Corrupt: A definition is damaged.
             Unavailable: The changelog cannot be reached.
         """
-        known = {group_path(group) for group in self.groups()}
+        known = {group_path(group) for group in self.written_groups()}
         found = {"/".join(path.split("/")[:2]) for path in self.objects.list(GROUPS_PATH)}
         return sorted(path.removeprefix(f"{GROUPS_PATH}/") for path in found - known)
 
@@ -294,13 +330,95 @@ class Changelog:
         return self._epochs(group).committed_epochs()
 
     def read_commit(self, group: GroupName, epoch: Epoch) -> Commit | None:
-        """The commit of an epoch; None while it is not committed. One request.
+        """The commit of an epoch as hosts apply it; None while it is not committed. One request.
 
         Raises:
             Corrupt: The commit is damaged or of another format; the message names group and epoch.
             Unavailable: The changelog cannot be reached.
         """
+        return self._history(group).read_commit(epoch)
+
+    def decode_commit(self, group: GroupName, epoch: Epoch, data: pa.Buffer) -> Commit:
+        """The commit that `read_commit` gives, of its bytes.
+
+        Raises:
+            Corrupt: As `read_commit`.
+            Unavailable: The changelog cannot be reached.
+        """
+        return self._history(group).decode_commit(epoch, data)
+
+    def read_written_commit(self, group: GroupName, epoch: Epoch) -> Commit | None:
+        """The commit of an epoch as it was written, or what stands in for it where it is passed by.
+
+        Raises:
+            Corrupt: As `read_commit`.
+            Unavailable: The changelog cannot be reached.
+        """
         return self._epochs(group).read(epoch)
+
+    def read_following(self, group: GroupName, epoch: Epoch, most: int) -> Iterator[Commit]:
+        """The commits that follow an epoch: see `History.read_following`.
+
+        Raises:
+            Corrupt: The next one is damaged or of another format; the message names group and epoch.
+            Unavailable: The changelog cannot be reached.
+        """
+        return self._history(group).read_following(epoch, most)
+
+    def amendments(self, group: GroupName) -> Amendments:
+        """The amendments of a group."""
+        return self._stores.amendments(group)
+
+    def exclusions(self, group: GroupName) -> Exclusions:
+        """What of a group's epochs counts for nothing, as far as this process has heard: as `skips`.
+
+        Raises:
+            Corrupt: An amendment of the group is damaged.
+            Unavailable: The changelog cannot be reached.
+        """
+        return self._stores.exclusions(group)
+
+    def incarnation(self, store: StoreName) -> int:
+        """How many stores of a name were dropped before the one that there is, or was last.
+
+        Raises:
+            Corrupt: A definition or an amendment is damaged.
+            Unavailable: The changelog cannot be reached.
+        """
+        return self._stores.incarnation(store)
+
+    def drop_of(self, store: StoreName) -> tuple[GroupName, StoreDrop] | None:
+        """The group of the last store of a name, and its end; None if there is a store of this name, or never
+        was.
+
+        Raises:
+            Corrupt: A definition or an amendment is damaged.
+            Unavailable: The changelog cannot be reached.
+        """
+        found = self._stores.drop_of(store)
+        return None if found is None else (found[0].group, found[1])
+
+    def skips(self, group: GroupName) -> Sequence[Skip]:
+        """The epochs of a group that are passed by, as far as this process has heard: it hears of it when it
+        asks for stores or for the group's generation.
+
+        Raises:
+            Corrupt: An amendment of the group is damaged.
+            Unavailable: The changelog cannot be reached.
+        """
+        return self._history(group).skips()
+
+    def forget_history(self, group: GroupName) -> None:
+        """Take the changelog for another one: one that was restored from an older copy."""
+        self._history(group).forget()
+
+    def usable_snapshots(self, group: GroupName) -> list[Snapshot]:
+        """The snapshots of a group that can be read and are of the epochs as hosts apply them, in order.
+
+        Raises:
+            Unavailable: The changelog cannot be reached.
+        """
+        return self._history(group).usable_snapshots()
 
     def read_rows(
         self,
@@ -460,7 +578,18 @@ class Changelog:
         """
         return self._epochs(group).holds(epoch)
 
-    def drop(self, group: GroupName, retention: SnapshotRetention, now: int) -> Dropped:
+    def floor(self, group: GroupName) -> Epoch:
+        """The first epoch of a group that is not being dropped: see `Epochs.floor`.
+
+        Raises:
+            Corrupt: What says so is damaged.
+            Unavailable: The changelog cannot be reached.
+        """
+        return self._epochs(group).floor()
+
+    def drop(
+        self, group: GroupName, retention: SnapshotRetention, now: int, stopping: Event | None = None
+    ) -> Dropped:
         """Delete the epochs and snapshots that newer snapshots have made dispensable. Safe at any time,
         beside writers, hosts, and others who drop.
 
@@ -468,19 +597,44 @@ class Changelog:
             group: The store group.
             retention: What stays all the same.
             now: The time, microseconds since 1970 UTC.
+            stopping: Ends it when it is set.
 
         Raises:
             Unavailable: The changelog cannot be reached; what is left is found again by the next call.
         """
         epochs = self._epochs(group)
-        oldest = oldest_kept(epochs.snapshots.readable_snapshots(), retention, now)
+        epochs.generation(0)  # what was decided since must not be missed: dropping cannot be undone
+        oldest = oldest_kept(self.usable_snapshots(group), retention, now)
         if oldest is None:
             return Dropped(0, 0)
+        return self.drop_before(group, oldest.epoch, stopping)
+
+    def drop_before(self, group: GroupName, epoch: Epoch, stopping: Event | None = None) -> Dropped:
+        """Delete the epochs and snapshots before a snapshot.
+
+        Args:
+            group: The store group.
+            epoch: The epoch of a snapshot that counts.
+            stopping: Ends it when it is set.
+
+        Raises:
+            Unavailable: The changelog cannot be reached; what is left is found again by the next call.
+        """
+        epochs = self._epochs(group)
         # Snapshots go last: where the first epochs are gone, the snapshot that has their rows is there.
-        return Dropped(epochs.drop(oldest.epoch), epochs.snapshots.drop(oldest.epoch))
+        dropped = epochs.drop(epoch, stopping)
+        if stopping is not None and stopping.is_set():
+            return Dropped(dropped, 0)
+        return Dropped(dropped, epochs.snapshots.drop(epoch))
 
     def _epochs(self, group: GroupName) -> Epochs:
         return self._groups.setdefault(group, Epochs(self.objects, group, self._stores))
+
+    def _history(self, group: GroupName) -> History:
+        found = self._histories.get(group)
+        if found is None:
+            found = History(self.objects, self._epochs(group), self._stores.amendments(group))
+        return self._histories.setdefault(group, found)
 
     def _ensure_format(self) -> None:
         """Mark a new changelog, and use the occasion to see that a create-only write is refused where

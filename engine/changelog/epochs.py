@@ -4,13 +4,18 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from threading import Event
+from typing import Any
 
 import pyarrow as pa
 
+from engine.changelog.checksummed_json import seal
 from engine.changelog.codec import (
     DATA_HEADER_LENGTH,
     Tables,
@@ -26,24 +31,34 @@ from engine.changelog.codec import (
 from engine.changelog.commit import BEFORE_FIRST, Commit, DataFile, Slice
 from engine.changelog.data_files import read_slices
 from engine.changelog.definitions import Definitions, missing_definition
+from engine.changelog.floors import Floors
 from engine.changelog.layout import (
     commit_epoch,
     commit_path,
     data_epoch,
     data_path,
+    dropped_path,
     epoch_path,
     group_path,
     path_segment,
 )
 from engine.changelog.objects import Objects
-from engine.changelog.rows import fitted_tables
+from engine.changelog.requests import ask_each, last_before, last_number
+from engine.changelog.rows import dropped_error, fitted_tables
 from engine.changelog.snapshots import Snapshots
-from engine.errors import Corrupt, NotFound, Unavailable
+from engine.errors import NotFound, Unavailable
 from engine.model.migration import convert_rows
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
 
+DROPPED_TOGETHER = 1000
+"""Epochs whose commits are deleted in one request, where the store has such a one."""
+DROPPED_FORMAT = 1
+DROPPED = pa.py_buffer(seal(json.dumps({"format": DROPPED_FORMAT}, indent=1).encode()))
+"""The object that says that epochs of a group were dropped. That it is there says all: nobody reads it."""
+
 NO_STORES: Mapping[StoreName, StoreDefinition] = {}
 Wants = Callable[[StoreName, PartitionId], bool]
+_MAX_LOOKS = 3
 
 
 class Epochs:
@@ -57,36 +72,48 @@ class Epochs:
 
     def __init__(self, objects: Objects, group: GroupName, stores: Definitions) -> None:
         self.group = group
-        self.snapshots = Snapshots(objects, group)
+        self.snapshots = Snapshots(objects, group, stores.amendments(group))
         self._objects = objects
+        self._floors = Floors(objects, group)
         self._stores = stores
         self._settled = Epoch(0)
 
     def newest_epoch(self, known: Epoch = BEFORE_FIRST) -> Epoch:
         """The newest committed epoch.
 
-        Epochs have no gaps, so existence tests find the end: steps that double, then halves. One test when
-        nothing is new, 2·log2(n) for n new ones. Epochs before a snapshot may be gone, so who knows of none
-        begins at the newest snapshot.
+        Epochs before a snapshot may be gone, so who knows of none begins at the newest snapshot. A list may
+        lack that one: what was found is the newest if it is still there behind it that nothing was.
 
         Args:
             known: An epoch that is known to be committed.
 
         Returns:
             The newest epoch; `known` when there is no newer one.
+
+        Raises:
+            Unavailable: The objects that would tell are not listed, or cannot be reached.
         """
-        low, step = known or max(self.snapshots.epochs(), default=BEFORE_FIRST), 1
-        while self._exists(low + step):
-            low, step = Epoch(low + step), step * 2
-        high = low + step
-        while high - low > 1:
-            middle = (low + high) // 2
-            if self._exists(middle):
-                low = Epoch(middle)
-            else:
-                high = middle
-        self._settle(low)
-        return low
+        if known:
+            return self._last_epoch_from(known)
+        for _ in range(_MAX_LOOKS):
+            newest = self._last_epoch_from(max(self.snapshots.epochs(), default=BEFORE_FIRST))
+            if self.holds(newest):
+                return newest
+        raise Unavailable(
+            f"The newest epoch of store group {self.group} cannot be told: older ones were dropped, and the "
+            "snapshot that has their rows is not listed, or what follows it was lost. Try again later; "
+            "`livestate verify` says what is missing."
+        )
+
+    def _last_epoch_from(self, known: Epoch) -> Epoch:
+        """The end of the epochs that begin at a known one.
+
+        They have no gaps, so existence tests find it: steps that double, then halves, or several at once. One
+        test when nothing is new, 2·log2(n) for n new ones, one after the other.
+        """
+        newest = Epoch(last_number(self._exists, known, self._objects.requests_at_once))
+        self._settle(newest)
+        return newest
 
     def committed_epochs(self) -> list[Epoch]:
         """The epochs that have a commit, in order: one listing of all that the group has."""
@@ -96,18 +123,30 @@ class Epochs:
     def _exists(self, epoch: int) -> bool:
         return self._objects.exists(commit_path(self.group, Epoch(epoch)))
 
+    def _is_gone(self, epoch: int) -> bool:
+        return not self._exists(epoch)
+
     def holds(self, epoch: Epoch) -> bool:
         """Whether an epoch has its commit still.
 
-        Commits are dropped in order, and never the newest. So while this one is there no later one was
-        dropped, and what was found or created behind it before this was asked is what was first committed
-        there.
+        Commits below the floor are dropped in any order, and never the newest. So while this one is there and
+        not below the floor no later one was dropped, and what was found or created behind it before this was
+        asked is what was first committed there.
 
         Args:
-            epoch: An epoch that was committed once. 0 stands for the beginning: before epoch 1 was dropped
-                there was a snapshot at a later one.
+            epoch: An epoch that was committed once. 0 stands for the beginning: before epoch 1 is dropped an
+                object says so, and where an older version dropped it, there was a snapshot at a later one.
         """
-        return self._exists(epoch) if epoch else max(self.snapshots.epochs(), default=BEFORE_FIRST) <= 1
+        if not epoch:
+            return max(self.snapshots.epochs(), default=BEFORE_FIRST) <= 1 and not self._objects.exists(
+                dropped_path(self.group)
+            )
+        requests: list[Callable[[], Any]] = [
+            partial(self._exists, epoch),
+            *(partial(self._objects.get, path) for path in self._floors.paths_to_read()),
+        ]
+        is_there, *floors = ask_each(lambda request: request(), requests, self._objects.requests_at_once)
+        return is_there and self._floors.newest_by(floors) <= epoch
 
     def _settle(self, epoch: Epoch) -> None:
         if epoch > self._settled:
@@ -115,7 +154,8 @@ class Epochs:
             self._settled = max(self._settled, epoch)
 
     def read(self, epoch: Epoch) -> Commit | None:
-        """The commit of an epoch; None while there is none.
+        """The commit of an epoch as it was written, or what stands in for it where it is passed by; None
+        while there is none.
 
         Raises:
             Corrupt: It is damaged, or of a format that this version does not know.
@@ -124,7 +164,12 @@ class Epochs:
         if data is None:
             return None
         self._settle(epoch)
-        return decode_commit(self.group, epoch, data)
+        return self.decode(epoch, data)
+
+    def decode(self, epoch: Epoch, data: pa.Buffer) -> Commit:
+        """The commit that `read` gives, of its bytes."""
+        skip = self._stores.exclusions(self.group).skips.get(epoch)
+        return skip.stand_in if skip and skip.matches(data) else decode_commit(self.group, epoch, data)
 
     def create(self, commit: Commit) -> Commit | None:
         """Write a commit unless its epoch has one.
@@ -171,6 +216,12 @@ class Epochs:
         """
         return self._stores.generation(self.group, known)
 
+    def kept_cutoffs(self, commit: Commit) -> Mapping[StoreName, int]:
+        """The cutoffs of a commit that hold for those behind it: a store that was dropped leaves none to the
+        next one of its name.
+        """
+        return self._stores.exclusions(self.group).keep_rows(commit).cutoffs
+
     def fit_tables(
         self, tables: Tables, generation: int, new_stores: Mapping[StoreName, StoreDefinition] = NO_STORES
     ) -> Tables:
@@ -188,7 +239,20 @@ class Epochs:
                 self._stores.shapes(store, generation)
                 or [new_stores[name] for name in [store] if name in new_stores]
             ),
+            self._stores.drop_of,
         )
+
+    def check_stores(self, files: Iterable[DataFile]) -> None:
+        """See that the stores of staged rows were not dropped since.
+
+        Raises:
+            NotFound: One was.
+        """
+        exclusions = self._stores.exclusions(self.group)
+        for file in files:
+            for part in file.slices:
+                if exclusions.is_dropped(part.store, file.generation):
+                    raise dropped_error(exclusions.drops[part.store])
 
     def stage(self, epoch: Epoch, tables: Tables, task: str, generation: int) -> DataFile:
         """Write a data file of an epoch that is not committed yet, under a name of its own, of rows of a
@@ -210,9 +274,14 @@ class Epochs:
     ) -> dict[tuple[StoreName, PartitionId], pa.Table]:
         """The rows of a commit by store and partition: see `Changelog.read_rows`."""
         found: dict[tuple[StoreName, PartitionId], list[pa.RecordBatch]] = defaultdict(list)
-        for file in commit.files:
-            wanted = [part for part in file.slices if wants is None or wants(part.store, part.partition)]
-            for part, rows in self._read_slices(commit, file, wanted, definitions):
+        wanted = [
+            (file, [part for part in file.slices if wants is None or wants(part.store, part.partition)])
+            for file in commit.files
+        ]
+        where = describe(self.group, commit.epoch)
+        contents = ask_each(lambda each: self._contents(*each, where), wanted, self._objects.requests_at_once)
+        for (file, parts), content in zip(wanted, contents, strict=True):
+            for part, rows in self._decode_slices(commit, file, parts, content, definitions):
                 found[part.store, part.partition].append(rows)
         return {place: _slices_table(batches) for place, batches in found.items()}
 
@@ -233,20 +302,24 @@ class Epochs:
         ]
         has_tombstones = any(part.tombstones for _, parts in wanted for part in parts)
         for file, parts in wanted:
-            for part, rows in self._read_slices(commit, file, parts, {definition.name: definition}):
+            content = self._contents(file, parts, describe(self.group, commit.epoch))
+            for part, rows in self._decode_slices(
+                commit, file, parts, content, {definition.name: definition}
+            ):
                 yield _add_empty_tombstone_column(rows) if has_tombstones and not part.tombstones else rows
 
-    def _read_slices(
+    def _decode_slices(
         self,
         commit: Commit,
         file: DataFile,
         wanted: Sequence[Slice],
+        contents: Sequence[pa.Buffer],
         definitions: Mapping[StoreName, StoreDefinition],
     ) -> Iterator[tuple[Slice, pa.RecordBatch]]:
         """Some slices of a file of a commit, in the shapes that definitions give their stores."""
         where = describe(self.group, commit.epoch)
         shapes: dict[StoreName, StoreDefinition] = {}
-        for part, content in zip(wanted, self._contents(file, wanted, where), strict=True):
+        for part, content in zip(wanted, contents, strict=True):
             if part.store not in definitions:
                 raise NotFound(
                     f"The changelog has rows of store {part.store} in {where}, but no definition of it "
@@ -282,36 +355,56 @@ class Epochs:
         """Delete data files that no commit names: see `Changelog.collect`."""
         return self._delete_unnamed(list(self._objects.list(group_path(self.group))))
 
-    def drop(self, before: Epoch) -> int:
-        """Delete the epochs before another one, in order, and each one's files before its commit: a crash
+    def drop(self, before: Epoch, stopping: Event | None = None) -> int:
+        """Delete the epochs before another one, many at once, and their files before their commits: a crash
         leaves nothing that is not found again.
 
         Args:
             before: The first epoch that stays; a snapshot has all rows of those before it.
+            stopping: Ends it when it is set; the next call goes on.
 
         Returns:
             How many epochs were deleted.
         """
-        gone, first = 0, int(before)
-        while first - gone > 1:
-            middle = (gone + first) // 2
-            if self._exists(middle):
-                first = middle
-            else:
-                gone = middle
-        for epoch in range(first, before):
-            self._drop_one(Epoch(epoch))
+        first = last_before(self._is_gone, 0, before, self._objects.requests_at_once) + 1
+        if first == before:
+            return 0
+        self.note_drops()
+        self._floors.raise_to(before)
+        # A crash may have left some of those that were deleted together with the ones before the first.
+        start = max(1, first - DROPPED_TOGETHER)
+        files: dict[Epoch, list[str]] = defaultdict(list)
+        for path in self._objects.list(group_path(self.group)):
+            epoch = data_epoch(self.group, path)
+            if epoch is not None and epoch < before:
+                files[epoch].append(path)
+        for low in range(start, before, DROPPED_TOGETHER):
+            if stopping is not None and stopping.is_set():
+                return max(0, low - first)
+            together = range(low, min(low + DROPPED_TOGETHER, before))
+            # Also of epochs that were dropped before, and were written for when that was done already.
+            old = [path for epoch in [*files] if epoch < together.stop for path in files.pop(epoch)]
+            if old:
+                self._objects.delete(old)
+            self._objects.delete([commit_path(self.group, Epoch(epoch)) for epoch in together])
         return before - first
 
-    def _drop_one(self, epoch: Epoch) -> None:
-        try:
-            commit = self.read(epoch)
-            has_files = commit is None or any(file.name for file in commit.files)
-        except Corrupt:
-            has_files = True
-        if has_files:
-            self._objects.delete(list(self._objects.list(epoch_path(self.group, epoch))))
-        self._objects.delete([commit_path(self.group, epoch)])
+    def floor(self) -> Epoch:
+        """The first epoch that is not being dropped, nor was; 0 where none was.
+
+        Raises:
+            Corrupt: What says so is damaged.
+            Unavailable: The changelog cannot be reached.
+        """
+        return self._floors.newest()
+
+    def note_drops(self) -> None:
+        """Say that the group does not begin with epoch 1 any more, before that is so. A list of snapshots
+        would say it too, but may be one of before.
+        """
+        path = dropped_path(self.group)
+        if not self._objects.create(path, [DROPPED]):
+            self._objects.settle(path)
 
     def collect_of(self, epochs: Iterable[Epoch]) -> int:
         """Delete what `collect` would, but only of some epochs, without a look at the others."""

@@ -6,9 +6,12 @@ Jobs and hosts may go on meanwhile: what they drop before it is read is passed o
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
 
+from engine.changelog.amendments import Skip
+from engine.changelog.chain import Link, read_chain
 from engine.changelog.changelog import Changelog
 from engine.changelog.codec import describe
 from engine.changelog.commit import BEFORE_FIRST, Commit
@@ -16,6 +19,8 @@ from engine.changelog.snapshot import MIB, Snapshot, StorePartition
 from engine.errors import Corrupt, NotFound
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
 
+REQUESTS = 8
+"""Requests at once: an object store takes some 20 ms for each, however small."""
 BYTES_AT_ONCE = 64 * MIB
 """Rows of an epoch are read this many stored bytes at once, unless one partition has more."""
 
@@ -28,11 +33,13 @@ class Inspected:
         name: What it is, for messages.
         nbytes: Stored bytes of its rows.
         faults: What is wrong with it, a sentence each; none where nothing is.
+        note: What there is to say of it besides; empty where that is nothing.
     """
 
     name: str
     nbytes: int = 0
     faults: tuple[str, ...] = ()
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -77,8 +84,9 @@ class Inspection:
         self._changelog = changelog
         if changelog.identity(is_fresh=True) is None:
             raise NotFound("There is no changelog: nothing was ever written there. Check the URI.")
-        changelog.catalog()
-        groups = changelog.groups()
+        catalog = changelog.readable_catalog()
+        self._damaged = {**catalog.damaged_stores, **catalog.damaged_names}
+        groups = changelog.written_groups()
         self.snapshots: Mapping[GroupName, Sequence[Epoch]] = {
             group: changelog.snapshots(group).epochs() for group in groups
         }
@@ -96,9 +104,17 @@ class Inspection:
         Raises:
             Unavailable: The changelog cannot be reached.
         """
+        for name, sentence in self._damaged.items():
+            yield Inspected(f"The name {name}", faults=(sentence,))
         for group in self._changelog.groups_without_stores():
-            yield Inspected(f"Store group {group}", faults=("the definitions of its stores are missing.",))
+            yield Inspected(
+                f"Store group {group}", faults=("the definitions of its stores are missing or damaged.",)
+            )
         for group in self.epochs:
+            try:
+                self._changelog.exclusions(group)
+            except Corrupt:
+                continue  # said of its stores: it is not known what counts of its epochs
             yield from self.missing_epochs(group)
             yield from self.read_epochs(group)
             yield from self.read_snapshots(group)
@@ -119,6 +135,24 @@ class Inspection:
                 f"Store group {group}",
                 faults=(f"the epochs before {epochs[0]} are gone, and no snapshot has their rows.",),
             )
+        fault = self._floor_fault(group)
+        if fault:
+            yield Inspected(f"Store group {group}", faults=(fault,))
+
+    def _floor_fault(self, group: GroupName) -> str:
+        """What is wrong with what the changelog says of epochs that were dropped; empty where nothing is."""
+        try:
+            floor = self._changelog.floor(group)
+        except Corrupt as error:
+            return error.message
+        if floor <= 1 or self._changelog.holds(group, floor):
+            return ""
+        if self._changelog.floor(group) > floor:
+            return ""  # raised while this was asked
+        return (
+            f"the epochs before {floor:,} count as dropped, and epoch {floor:,}, which should have stayed, "
+            "is missing."
+        )
 
     def read_epochs(self, group: GroupName) -> Iterator[InspectedEpoch]:
         """The epochs of a group with their rows, in order; each is compared with the one before it.
@@ -129,44 +163,32 @@ class Inspection:
         Raises:
             Unavailable: The changelog cannot be reached.
         """
-        before: Commit | None = None
-        for epoch in self.epochs[group]:
-            inspected = self._read_epoch(group, epoch, before)
-            before = inspected.commit
-            yield inspected
+        skips = {skip.epoch: skip for skip in self._changelog.skips(group)}
+        with ThreadPoolExecutor(REQUESTS, "livestate-verify") as requests:
+            for links in read_chain(self._changelog, group, self.epochs[group], requests):
+                for link in links:
+                    yield self._read_epoch(
+                        group, link, skips.get(link.epoch), skips.get(Epoch(link.epoch - 1))
+                    )
 
-    def _read_epoch(self, group: GroupName, epoch: Epoch, before: Commit | None) -> InspectedEpoch:
-        name = _epoch_name(group, epoch)
-        try:
-            commit = self._changelog.read_commit(group, epoch)
-        except Corrupt as error:
-            return InspectedEpoch(name, 0, (error.message,))
+    def _read_epoch(
+        self, group: GroupName, link: Link, skip: Skip | None, skip_before: Skip | None
+    ) -> InspectedEpoch:
+        name = _epoch_name(group, link.epoch)
+        if skip is not None:
+            # What is wrong with it does not matter any more, and not all of it may be known.
+            return InspectedEpoch(name, note=skip.describe())
+        if link.damage:
+            return InspectedEpoch(name, 0, (link.damage,))
+        commit = link.commit
         if commit is None:
-            return InspectedEpoch(name, 0, () if self._is_dropped(group, epoch) else ("it is missing.",))
-        faults = _chain_faults(commit, before if before and before.epoch == epoch - 1 else None)
-        faults += self._row_faults(commit)
-        if faults and self._is_dropped(group, epoch):
+            is_dropped = self._is_dropped(group, link.epoch)
+            return InspectedEpoch(name, 0, () if is_dropped else ("it is missing.",))
+        faults = _chain_faults(link) if skip_before is None else []
+        faults += row_faults(self._changelog, commit)
+        if faults and self._is_dropped(group, link.epoch):
             faults = []
-        return InspectedEpoch(name, commit.nbytes, tuple(faults), commit)
-
-    def _row_faults(self, commit: Commit) -> list[str]:
-        """Read all rows of an epoch, some partitions at once."""
-        faults = []
-        for places in _pieces(commit):
-            try:
-                self._changelog.read_rows(
-                    commit,
-                    self._definitions({store for store, _ in places}, commit.generation),
-                    lambda store, partition, places=places: (store, partition) in places,  # type: ignore[misc]
-                )
-            except (Corrupt, NotFound) as error:
-                faults.append(error.message)
-        return faults
-
-    def _definitions(self, stores: set[StoreName], generation: int) -> dict[StoreName, StoreDefinition]:
-        """What stores are at a generation; those that have no definition are left out."""
-        found = {store: self._changelog.definition_at(store, generation) for store in stores}
-        return {store: definition for store, definition in found.items() if definition is not None}
+        return InspectedEpoch(name, commit.nbytes, tuple(faults), commit=commit)
 
     def read_snapshots(self, group: GroupName) -> Iterator[InspectedSnapshot]:
         """The snapshots of a group with their rows, in order.
@@ -196,7 +218,7 @@ class Inspection:
         faults += self._cover_faults(snapshot)
         if faults and epoch not in snapshots.epochs():
             faults = []
-        return InspectedSnapshot(name, snapshot.nbytes, tuple(faults), snapshot)
+        return InspectedSnapshot(name, snapshot.nbytes, tuple(faults), snapshot=snapshot)
 
     def _history_faults(self, snapshot: Snapshot) -> list[str]:
         """Whether a snapshot is one of the epochs that the changelog has."""
@@ -231,7 +253,9 @@ class Inspection:
         stores = {store for store, _ in covered}
         return [
             f"Partition {number} of store {store} is in no part of it."
-            for store, definition in sorted(self._definitions(stores, snapshot.generation).items())
+            for store, definition in sorted(
+                _definitions(self._changelog, stores, snapshot.generation).items()
+            )
             for number in range(definition.partitions)
             if (store, PartitionId(number)) not in covered
         ]
@@ -247,12 +271,13 @@ def _epoch_name(group: GroupName, epoch: Epoch) -> str:
     return f"Epoch {epoch} of store group {group}"
 
 
-def _chain_faults(commit: Commit, before: Commit | None) -> list[str]:
+def _chain_faults(link: Link) -> list[str]:
     """What of a commit does not fit the one before it, where that could be read."""
-    if before is None:
+    commit, before = link.commit, link.before
+    if commit is None or before is None:
         return []
     faults = []
-    if commit.before not in (None, before.digest):
+    if link.is_torn:
         faults.append(f"it was committed behind another epoch {before.epoch} than the changelog has.")
     if commit.before is None and before.before is not None:
         faults.append(f"it does not name the epoch before it, as epoch {before.epoch} does.")
@@ -265,6 +290,40 @@ def _chain_faults(commit: Commit, before: Commit | None) -> list[str]:
         if getattr(commit, what) < getattr(before, what)
     ]
     return faults
+
+
+def row_faults(changelog: Changelog, commit: Commit) -> list[str]:
+    """Read all rows of an epoch, some partitions at once.
+
+    Args:
+        changelog: The changelog.
+        commit: The commit of the epoch.
+
+    Returns:
+        What is wrong with them, a sentence each.
+
+    Raises:
+        Unavailable: The changelog cannot be reached.
+    """
+    faults = []
+    for places in _pieces(commit):
+        try:
+            changelog.read_rows(
+                commit,
+                _definitions(changelog, {store for store, _ in places}, commit.generation),
+                lambda store, partition, places=places: (store, partition) in places,  # type: ignore[misc]
+            )
+        except (Corrupt, NotFound) as error:
+            faults.append(error.message)
+    return faults
+
+
+def _definitions(
+    changelog: Changelog, stores: set[StoreName], generation: int
+) -> dict[StoreName, StoreDefinition]:
+    """What stores are at a generation; those that have no definition are left out."""
+    found = {store: changelog.definition_at(store, generation) for store in stores}
+    return {store: definition for store, definition in found.items() if definition is not None}
 
 
 def _pieces(commit: Commit) -> Iterator[set[StorePartition]]:

@@ -2,10 +2,13 @@
 
     FORMAT                                          the format of this layout, and the changelog's identity
     stores/<store>/definition.json                  one store definition
+    stores/<store>/definition-<n>.json              likewise, after n stores of this name were dropped
     stores/<name>/switches/<number>.json            which store SQL means by a name from then on, numbered from 1, create-only
     groups/<group>/<epoch>/<task>-<nonce>.arrow     data files of an epoch
     groups/<group>/<epoch>.commit                   written last, create-only: the epoch exists from here on
-    groups/<group>/migrations/<number>.json         what a store of the group becomes, numbered from 1, create-only
+    groups/<group>/dropped.json                     written before the first epoch is dropped: the group does not begin with epoch 1 any more
+    groups/<group>/floors/<number>.json             before which epoch epochs are being dropped, numbered from 1, create-only
+    groups/<group>/migrations/<number>.json         an amendment: what a store of the group becomes, an epoch that is passed by, or a store that ends; numbered from 1, create-only
     groups/<group>/snapshots/<epoch>/<nonce>-<n>.arrow   rows of a snapshot
     groups/<group>/snapshots/<epoch>/<nonce>.part   what one host wrote of it
     groups/<group>/snapshots/<epoch>/<nonce>.checksums   what one host has at its epoch
@@ -13,12 +16,13 @@
     backup/<number>.json                            marks of a backup, numbered from 1: the newest says of which changelog it is, and to which epochs
     clock/<nonce>                                   written to see when the storage says that it was, and removed at once
 
-Epochs are written with 20 digits and numbers of migrations, switches and marks with 10, so that names sort as
+Epochs are written with 20 digits and numbers of amendments, definitions, switches and marks with 10, so that names sort as
 numbers do.
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import re
 import string
@@ -35,9 +39,12 @@ CLOCK_PATH = "clock"
 TEMPORARY_SUFFIX = ".tmp"
 """Ends the name of a local file that is being written; nothing else ends so."""
 
-_DEFINITION = "definition.json"
+_DEFINITION = re.compile(r"/definition(?:-(\d{10}))?\.json\Z", re.ASCII)
 _COMMIT_SUFFIX = ".commit"
-_MIGRATIONS = "migrations"
+_DROPPED = "dropped.json"
+_FLOORS = "floors"
+_AMENDMENTS = "migrations"
+_AMENDMENT = re.compile(rf"{GROUPS_PATH}/[^/]+/{_AMENDMENTS}/\d{{10}}\.json", re.ASCII)
 _NUMBER_DIGITS = 10
 _SWITCHES = "switches"
 _MARK = re.compile(rf"{MARKS_PATH}/(\d{{10}})\.json\Z", re.ASCII)
@@ -52,6 +59,7 @@ _MAX_SEGMENT = 180
 _KEPT_OF_LONG = 100
 
 
+@functools.lru_cache(4096)
 def path_segment(name: str) -> str:
     """A name as one path segment that every object store and file system takes as it is.
 
@@ -74,14 +82,23 @@ def path_segment(name: str) -> str:
     return whole + "~" + hashlib.sha256(name.encode()).hexdigest()
 
 
-def definition_path(store: StoreName) -> str:
-    """Where the definition of a store is."""
-    return f"{STORES_PATH}/{path_segment(store)}/{_DEFINITION}"
+def definition_path(store: StoreName, incarnation: int = 0) -> str:
+    """Where the definition of a store is.
+
+    Args:
+        store: The store.
+        incarnation: How many stores of this name were dropped before it.
+    """
+    number = f"-{incarnation:0{_NUMBER_DIGITS}d}" if incarnation else ""
+    return f"{STORES_PATH}/{path_segment(store)}/definition{number}.json"
 
 
-def is_definition(path: str) -> bool:
-    """Whether a path under `STORES_PATH` is a definition."""
-    return path.endswith("/" + _DEFINITION)
+def definition_incarnation(path: str) -> int | None:
+    """How many stores of its name were dropped before the store whose definition a path is; None for anything
+    else.
+    """
+    found = _DEFINITION.search(path)
+    return int(found[1] or 0) if found else None
 
 
 def switches_path(name: StoreName) -> str:
@@ -116,9 +133,24 @@ def group_path(group: GroupName) -> str:
     return f"{GROUPS_PATH}/{path_segment(group)}"
 
 
-def migration_path(group: GroupName, number: int) -> str:
-    """Where a migration of a group's stores is."""
-    return f"{group_path(group)}/{_MIGRATIONS}/{number:0{_NUMBER_DIGITS}d}.json"
+def amendment_path(group: GroupName, number: int) -> str:
+    """Where an amendment of a group is."""
+    return f"{group_path(group)}/{_AMENDMENTS}/{number:0{_NUMBER_DIGITS}d}.json"
+
+
+def is_amendment(path: str) -> bool:
+    """Whether a path is that of an amendment."""
+    return _AMENDMENT.fullmatch(path) is not None
+
+
+def floor_path(group: GroupName, number: int) -> str:
+    """Where it stands before which epoch a group's epochs are being dropped."""
+    return f"{group_path(group)}/{_FLOORS}/{number:0{_NUMBER_DIGITS}d}.json"
+
+
+def dropped_path(group: GroupName) -> str:
+    """Where the object is that says that epochs of a group were dropped."""
+    return f"{group_path(group)}/{_DROPPED}"
 
 
 def epoch_path(group: GroupName, epoch: Epoch) -> str:

@@ -36,6 +36,8 @@ class LocalObjects:
         root: The directory, as an absolute path.
     """
 
+    requests_at_once = 1  # threads would take longer to hand a request over than a disk to answer it
+
     root: Path
 
     def get(self, path: str) -> pa.Buffer | None:

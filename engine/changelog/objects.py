@@ -28,6 +28,7 @@ from obstore.store import MemoryStore
 
 from engine.changelog.layout import CLOCK_PATH
 from engine.changelog.local_objects import LocalObjects
+from engine.changelog.requests import REQUESTS_AT_ONCE
 from engine.errors import InvalidInput, NotFound, Unavailable
 
 SCHEMES = ("file", "s3", "gs", "az", "memory")
@@ -74,6 +75,10 @@ class Objects(Protocol):
     reached or refuses, and those that write raise LimitExceeded when it is full.
     """
 
+    @property
+    def requests_at_once(self) -> int:
+        """How many requests one caller had better make at once; 1 where they wait for nothing."""
+
     def get(self, path: str) -> pa.Buffer | None:
         """The bytes of an object; None if it does not exist."""
 
@@ -117,6 +122,8 @@ class Objects(Protocol):
 
 class RemoteObjects:
     """Objects in a store behind obstore."""
+
+    requests_at_once = REQUESTS_AT_ONCE
 
     def __init__(self, store: Any) -> None:
         self._store = store
@@ -198,9 +205,15 @@ class RemoteObjects:
 
     def delete(self, paths: Collection[str]) -> None:
         """See `Objects.delete`."""
-        for path in paths:
-            with contextlib.suppress(FileNotFoundError):
-                _translate_errors(functools.partial(obstore.delete, self._store, path))
+        wanted = list(paths)
+        try:
+            # A request for up to 1,000 objects where the store has such a one.
+            _translate_errors(lambda: obstore.delete(self._store, wanted))
+        except FileNotFoundError:
+            # Some stores refuse the whole for one that is not there.
+            for path in wanted:
+                with contextlib.suppress(FileNotFoundError):
+                    _translate_errors(functools.partial(obstore.delete, self._store, path))
 
     def current_time(self) -> int:
         """See `Objects.current_time`."""

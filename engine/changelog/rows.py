@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from engine.changelog.amendments import StoreDrop
 from engine.changelog.codec import Tables, schema_with_tombstones
 from engine.errors import InvalidInput, LimitExceeded, NotFound
 from engine.model.columns import cast_exactly
@@ -58,7 +59,10 @@ def partition_rows(
 
 
 def fitted_tables(
-    group: GroupName, tables: Tables, shapes_of: Callable[[StoreName], Sequence[StoreDefinition]]
+    group: GroupName,
+    tables: Tables,
+    shapes_of: Callable[[StoreName], Sequence[StoreDefinition]],
+    drop_of: Callable[[StoreName], tuple[StoreDefinition, StoreDrop] | None],
 ) -> Tables:
     """Rows in the newest shapes of their stores; refuses those that readers could not take: the last line of
     defence before they are stored.
@@ -68,6 +72,7 @@ def fitted_tables(
         tables: Rows by store and partition, each batch in any shape that its store has had: of several with
             its schema, in the newest.
         shapes_of: Gives all shapes of a store, oldest first; none if there is no such store.
+        drop_of: Gives the end of a store that was dropped.
 
     Returns:
         The same rows, in the newest shapes.
@@ -81,6 +86,9 @@ def fitted_tables(
     for store, partitions in tables.items():
         shapes = shapes_of(store)
         if not shapes:
+            dropped = drop_of(store)
+            if dropped is not None:
+                raise dropped_error(dropped[1])
             raise NotFound(f"There is no store {store} in the changelog: create it first.")
         if shapes[0].group != group:
             raise InvalidInput(
@@ -97,6 +105,14 @@ def fitted_tables(
             partition: _convert_to_newest_shape(shapes, batch) for partition, batch in partitions.items()
         }
     return fitted
+
+
+def dropped_error(drop: StoreDrop) -> NotFound:
+    """The error for rows of a store that was dropped."""
+    return NotFound(
+        f"Store {drop.store} {drop.describe()}: its rows are not taken any more. Stop the job, or start it "
+        "again to have a new store of this name."
+    )
 
 
 def _convert_to_newest_shape(shapes: Sequence[StoreDefinition], batch: pa.RecordBatch) -> pa.RecordBatch:

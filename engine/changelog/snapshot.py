@@ -5,8 +5,8 @@ is due.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from engine.changelog.commit import BEFORE_FIRST, Commit, DataFile
@@ -113,6 +113,17 @@ class Snapshot:
     @cached_property
     def _homes(self) -> Mapping[StorePartition, SnapshotPart]:
         return {place: part for part in reversed(self.parts) for place in part.covers}
+
+    @property
+    def partition_bytes(self) -> Mapping[StorePartition, int]:
+        """The stored bytes of the partitions that have rows."""
+        found: dict[StorePartition, int] = defaultdict(int)
+        for part in self.parts:
+            for file in part.files:
+                for entry in file.slices:
+                    if self.part_of(entry.store, entry.partition) is part:
+                        found[entry.store, entry.partition] += entry.length
+        return found
 
     def part_of(self, store: StoreName, partition: PartitionId) -> SnapshotPart | None:
         """The part that has a partition; None if it is empty."""
@@ -235,6 +246,21 @@ class SnapshotRetention:
     tail_epochs: int = 10_000
 
 
+def snapshot_retention(kept: int | None, tail_seconds: float | None) -> SnapshotRetention:
+    """What stays of a changelog before its snapshots.
+
+    Args:
+        kept: How many snapshots stay; None for the default.
+        tail_seconds: Seconds for which epochs before them stay; None for the default.
+    """
+    default = SnapshotRetention()
+    return replace(
+        default,
+        kept=kept or default.kept,
+        tail_seconds=default.tail_seconds if tail_seconds is None else tail_seconds,
+    )
+
+
 def oldest_kept(snapshots: Sequence[Snapshot], retention: SnapshotRetention, now: int) -> Snapshot | None:
     """The snapshot before which everything may go.
 
@@ -246,8 +272,14 @@ def oldest_kept(snapshots: Sequence[Snapshot], retention: SnapshotRetention, now
     Returns:
         One of the snapshots; None if nothing may go.
     """
+    return next(droppable_before(snapshots, retention, now), None)
+
+
+def droppable_before(
+    snapshots: Sequence[Snapshot], retention: SnapshotRetention, now: int
+) -> Iterator[Snapshot]:
+    """The snapshots before each of which everything may go, the newest first: as `oldest_kept`."""
     for snapshot in reversed(snapshots[: len(snapshots) - retention.kept + 1]):
         is_old = now - snapshot.committed_at >= retention.tail_seconds * 1e6
         if is_old or snapshots[-1].epoch - snapshot.epoch >= retention.tail_epochs:
-            return snapshot
-    return None
+            yield snapshot

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import pyarrow as pa
 
+from engine.changelog.amendments import Amendments
 from engine.changelog.codec import DATA_HEADER_LENGTH, data_header, decode_slice, describe, encode_slices
 from engine.changelog.commit import Commit, DataFile
 from engine.changelog.data_files import read_slices
@@ -42,7 +43,7 @@ from engine.changelog.snapshot_codec import (
     encode_part,
     encode_snapshot,
 )
-from engine.errors import Corrupt, LivestateError
+from engine.errors import Corrupt, LimitExceeded, LivestateError
 from engine.model.row_checksum import RowChecksum, checksum_rows
 from engine.model.schema import TOMBSTONE_COLUMN, Epoch, GroupName, PartitionId, StoreDefinition, StoreName
 from engine.model.sql_types import sql_type
@@ -67,11 +68,13 @@ class Snapshots:
     Args:
         objects: The changelog's objects.
         group: The store group.
+        amendments: The amendments of the group: of stores that were dropped nothing is read.
     """
 
-    def __init__(self, objects: Objects, group: GroupName) -> None:
+    def __init__(self, objects: Objects, group: GroupName, amendments: Amendments) -> None:
         self.group = group
         self._objects = objects
+        self._amendments = amendments
         self._known: dict[Epoch, Snapshot] = {}
 
     # ---- what there is
@@ -97,7 +100,13 @@ class Snapshots:
                 return None
             # Another thread, whose listing is older, may forget it at once.
             known = self._known[epoch] = decode_snapshot(self.group, epoch, data)
-        return known
+        return self._amendments.exclusions(known.generation).keep_partitions(known)
+
+    def forget(self) -> None:
+        """Read all snapshots again when they are needed: a changelog that was restored from an older copy may
+        have another one at the same epoch.
+        """
+        self._known.clear()
 
     def readable_snapshots(self) -> list[Snapshot]:
         """All snapshots that can be read, in order of epoch. Damaged ones are left out: older ones, and the
@@ -203,7 +212,7 @@ class Snapshots:
 
         Raises:
             LimitExceeded: The disk is full. What was written before is removed again.
-            Unavailable: The changelog cannot be reached; likewise, if that can be.
+            Unavailable: The changelog cannot be reached; what was written goes when a later snapshot counts.
         """
         name = secrets.token_hex(8)
         files: list[DataFile] = []
@@ -211,14 +220,25 @@ class Snapshots:
         try:
             for tables in _file_tables(_counted_rows(rows, checksums)):
                 files.append(self._write_file(epoch, f"{name}-{len(files)}.arrow", tables, generation))
-            stores = {store: stored_columns(definitions[store]) for store, _ in covers}
-            part = SnapshotPart(name, stores, frozenset(covers), tuple(files), generation, digest, checksums)
-            self._objects.put(part_path(self.group, epoch, name), [encode_part(self.group, epoch, part)])
         except LivestateError:
-            with contextlib.suppress(LivestateError):
-                self._objects.delete([snapshot_data_path(self.group, epoch, file.name) for file in files])
+            self._delete_files(epoch, files)
             raise
+        stores = {store: stored_columns(definitions[store]) for store, _ in covers}
+        part = SnapshotPart(name, stores, frozenset(covers), tuple(files), generation, digest, checksums)
+        path = part_path(self.group, epoch, name)
+        try:
+            self._objects.put(path, [encode_part(self.group, epoch, part)])
+        except LimitExceeded:
+            with contextlib.suppress(LivestateError):
+                self._objects.delete([path])
+                self._delete_files(epoch, files)
+            raise
+        # Where the changelog cannot be reached the part may be there, now or later: its rows stay.
         return part
+
+    def _delete_files(self, epoch: Epoch, files: Collection[DataFile]) -> None:
+        with contextlib.suppress(LivestateError):
+            self._objects.delete([snapshot_data_path(self.group, epoch, file.name) for file in files])
 
     def write_checksums(self, epoch: Epoch, claim: HostChecksums) -> None:
         """Write what a host has, so that hosts see whether they have the same.
@@ -294,7 +314,7 @@ class Snapshots:
             ),
             wanted,
         )
-        if parts is None:
+        if parts is None or not self._have_files(commit.epoch, parts):
             return False
         snapshot = Snapshot(
             self.group,
@@ -308,6 +328,27 @@ class Snapshots:
         )
         self._objects.create(snapshot_path(self.group, commit.epoch), [encode_snapshot(snapshot)])
         return True
+
+    def _have_files(self, epoch: Epoch, parts: Collection[SnapshotPart]) -> bool:
+        """Whether all data files of parts are there, as epochs go for them. A part that lacks one is deleted:
+        what it covers is to be written again.
+        """
+        broken = [part for part in parts if not all(self._has_file(epoch, file) for file in part.files)]
+        self._objects.delete([part_path(self.group, epoch, part.name) for part in broken])
+        return not broken
+
+    def _has_file(self, epoch: Epoch, file: DataFile) -> bool:
+        path = snapshot_data_path(self.group, epoch, file.name)
+        return self._objects.get_ranges(path, file.size, [(0, DATA_HEADER_LENGTH)]) is not None
+
+    def retract(self, epoch: Epoch) -> None:
+        """Have a snapshot count no more, whose rows are in doubt. The epochs before it must be there still.
+
+        Args:
+            epoch: That of the snapshot.
+        """
+        self._objects.delete([snapshot_path(self.group, epoch)])
+        self._known.pop(epoch, None)
 
     # ---- dropping
 

@@ -54,21 +54,31 @@ class Switches:
         self._objects = objects
         self._known: dict[str, Switch] = {}
 
-    def switched_names(self, paths: Iterable[str]) -> dict[StoreName, StoreName]:
+    def switched_names(
+        self, paths: Iterable[str], faults: dict[str, Corrupt] | None = None
+    ) -> dict[StoreName, StoreName]:
         """What names mean, of those that mean another store than that of the name.
 
         Args:
             paths: A listing of all that is below `STORES_PATH`, or a part of it.
+            faults: Gets what is wrong with names whose newest switch is damaged, by its path; they are left
+                out. None: nothing may be.
         """
         newest: dict[str, str] = {}
         for path in sorted(path for path in paths if switch_number(path)):
             newest[path.rpartition("/")[0]] = path
-        found = map(self._read, newest.values())
-        return {
-            switch.name: switch.store
-            for switch in found
-            if switch is not None and switch.store != switch.name
-        }
+        names = {}
+        for path in newest.values():
+            try:
+                switch = self._read(path)
+            except Corrupt as error:
+                if faults is None:
+                    raise
+                faults[path] = error
+            else:
+                if switch is not None and switch.store != switch.name:
+                    names[switch.name] = switch.store
+        return names
 
     def newest_switch(self, name: StoreName) -> Switch:
         """What a name means now."""

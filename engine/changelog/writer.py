@@ -259,6 +259,7 @@ class Writer:
                 max(self._head.generation, *(file.generation for file in files), 0)
             )
             self._epochs.fit_tables({store: {} for store in replaced}, generation)
+            self._epochs.check_stores(files)
             strange = next((file for file in files if file.epoch != self.next_epoch or not file.name), None)
             if strange is not None:
                 raise InvalidInput(
@@ -303,7 +304,7 @@ class Writer:
             replaced=tuple(replaced),
             batches=_remembered_batches(empty, query_id, batch_id),
             files=tuple(file for file in files if file.slices),
-            cutoffs=advance_cutoffs(self._head.cutoffs, cutoffs),
+            cutoffs=advance_cutoffs(empty.cutoffs, cutoffs),
             written=self._head.written + sum(file.size for file in files if file.slices),
         )
         self._check_clocks(commit)
@@ -428,7 +429,7 @@ def _next_commit(
         batch_id=None,
         committed_at=max(_wall_clock(), before.committed_at if before else 0),
         batches=before.batches if before else {},
-        cutoffs=before.cutoffs if before else {},
+        cutoffs=epochs.kept_cutoffs(before) if before else {},
         written=before.written if before else 0,
         generation=generation,
         before=before.digest if before else None,

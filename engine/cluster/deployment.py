@@ -8,6 +8,8 @@ replication = 2
 name = "a"
 uri = "grpc://10.0.0.1:8815"
 data = "/var/lib/livestate"
+
+It may have a table [security], too, which `engine.access.security_file` reads.
 """
 
 from __future__ import annotations
@@ -22,12 +24,20 @@ from engine.cluster.reports import HostName
 from engine.errors import InvalidInput
 
 DEPLOYMENT_VERSION = 1
-_FIELDS = {"version": int, "changelog": str, "replication": int, "hosts": list}
+_FIELDS = {
+    "version": int,
+    "changelog": str,
+    "replication": int,
+    "hosts": list,
+    "security": dict,
+    "roles": dict,
+}
 _HOST_FIELDS = {"name": str, "uri": str, "data": str}
 _WORDS: Mapping[type, str] = {
     int: "a whole number",
     str: "a text in quotes",
     list: "a list of [[hosts]] tables",
+    dict: "a table",
 }
 _SCHEMES = ("grpc://", "grpc+tls://")
 
@@ -56,11 +66,13 @@ class Deployment:
         changelog: URI of the changelog.
         hosts: The hosts, in the file's order; names and URIs differ.
         replication: How many hosts hold a partition, 1 to the number of hosts.
+        has_security: Whether the file says how callers prove who they are.
     """
 
     changelog: str
     hosts: tuple[HostEntry, ...]
     replication: int = 1
+    has_security: bool = False
 
     @property
     def assignment(self) -> Assignment:
@@ -113,7 +125,7 @@ def parse_deployment(text: str) -> Deployment:
         raise InvalidInput(
             "changelog is empty in the deployment file: give the URI or directory of the changelog."
         )
-    return Deployment(document["changelog"], hosts, replication)
+    return Deployment(document["changelog"], hosts, replication, "security" in document)
 
 
 def _check_version(document: Mapping[str, Any]) -> None:

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from engine.access.scope import Scope
 from engine.cluster.reports import HostName, HostReport, HostStatus
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreName
 
@@ -28,6 +29,9 @@ class FragmentRequest:
             the statement; 0 for groups that are not named.
         digests: As `ReadableEpoch.digest` of the epochs, where they are known: a host that has another
             history by now refuses.
+        complete_until: Until when the epochs are known to lack no commit, microseconds since 1970 UTC; 0
+            where that is not known. It is for the metadata.
+        scope: What exists for whom it is run; None: everything.
     """
 
     sql: str
@@ -38,6 +42,8 @@ class FragmentRequest:
     timeout_seconds: float | None = None
     generations: Mapping[GroupName, int] = field(default_factory=dict)
     digests: Mapping[GroupName, str] = field(default_factory=dict)
+    complete_until: int = 0
+    scope: Scope | None = None
 
 
 class FragmentRows(Protocol):

@@ -211,34 +211,40 @@ class GroupReading:
             for partition_set in self.partition_sets
         )
 
+    def complete_until(self, epoch: Epoch) -> int:
+        """Until when an epoch is known to lack no commit, microseconds since 1970 UTC.
+
+        Where the hosts know of no later commit, one may have been made right after one of them last looked.
+        Where they know only of later ones than the next, that may have been made right after the epoch.
+
+        Args:
+            epoch: An epoch that a host can read.
+        """
+        if epoch >= self.newest_known:
+            return max(
+                (report.looked_at for report in self.reports.values() if report.newest_known >= epoch),
+                default=0,
+            )
+        following = [
+            report.committed[Epoch(epoch + 1)]
+            for report in self.reports.values()
+            if epoch + 1 in report.committed
+        ]
+        unread = [
+            report.unread_since
+            for report in self.reports.values()
+            if report.newest == epoch and report.unread_since is not None
+        ]
+        return min([*following, *unread], default=self.committed_at(epoch))
+
     def stale_seconds(self, epoch: Epoch, now: int) -> float:
         """How long ago, at most, the first commit after an epoch was made, as far as the hosts know.
-
-        Where they know of none, it may have been made right after one of them last looked. Where they know
-        only of later ones, it may have been made right after the epoch.
 
         Args:
             epoch: An epoch that a host can read.
             now: The time, microseconds since 1970 UTC.
         """
-        if epoch >= self.newest_known:
-            since = max(
-                (report.looked_at for report in self.reports.values() if report.newest_known >= epoch),
-                default=0,
-            )
-        else:
-            following = [
-                report.committed[Epoch(epoch + 1)]
-                for report in self.reports.values()
-                if epoch + 1 in report.committed
-            ]
-            unread = [
-                report.unread_since
-                for report in self.reports.values()
-                if report.newest == epoch and report.unread_since is not None
-            ]
-            since = min([*following, *unread], default=self.committed_at(epoch))
-        return max(0.0, (now - since) / MICROSECONDS)
+        return max(0.0, (now - self.complete_until(epoch)) / MICROSECONDS)
 
 
 def _agreed_reports(reports: Mapping[HostName, GroupReport]) -> Mapping[HostName, GroupReport]:
@@ -258,6 +264,34 @@ def _agreed_reports(reports: Mapping[HostName, GroupReport]) -> Mapping[HostName
         host: replace(report, readable=tuple(each for each in report.readable if each.epoch not in disputed))
         for host, report in reports.items()
     }
+
+
+def past_reports(
+    reports: Mapping[HostName, HostReport], definitions: Mapping[StoreName, StoreDefinition]
+) -> Mapping[HostName, HostReport]:
+    """Reports as they are for whoever allows stale answers: what hosts have of groups that they build is read
+    at the epochs that they have come to.
+
+    Args:
+        reports: What hosts say.
+        definitions: The stores.
+    """
+    found = {}
+    for host, report in reports.items():
+        past = {name: group for name, group in report.groups.items() if group.past and not group.readable}
+        if past:
+            groups = {name: replace(group, readable=group.past) for name, group in past.items()}
+            stores = {
+                name: replace(
+                    store, partitions=store.rebuilding, rebuilding=(), since=past[group].past[0].epoch
+                )
+                for name, store in report.stores.items()
+                if name in definitions and (group := definitions[name].group) in past
+            }
+            found[host] = replace(
+                report, groups={**report.groups, **groups}, stores={**report.stores, **stores}
+            )
+    return {**reports, **found}
 
 
 def readings_of(

@@ -7,8 +7,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
+from engine.cluster.progress import figures_in_words, outlook, time_in_words
 from engine.cluster.readable import GroupReading, Hosts, PartitionSet
-from engine.cluster.reports import LONE_HOST, GroupReport, HostName, HostReport, Progress
+from engine.cluster.reports import LONE_HOST, GroupReport, HostName, HostReport
 from engine.errors import InvalidInput, LivestateError, NotFound, Unavailable
 from engine.model.read_point import AsOf, AsOfEpoch, AsOfTimestamp, ReadPoint
 from engine.model.schema import Epoch, PartitionId, StoreName
@@ -31,27 +32,6 @@ def epochs_in_words(epochs: Collection[Epoch]) -> str:
         return f"{ascending[0]} to {ascending[-1]}"
     shown = ", ".join(str(epoch) for epoch in ascending[-_EPOCHS_SHOWN:])
     return shown if len(ascending) <= _EPOCHS_SHOWN else f"{ascending[0]}, …, {shown}"
-
-
-def progress_in_words(progress: Progress) -> str:
-    """How far partitions are that are being built: a sentence without its full stop.
-
-    Args:
-        progress: Of a host.
-    """
-    if progress.snapshot is not None:
-        return f"it reads the snapshot of epoch {progress.snapshot}, on its way to epoch {progress.target}"
-    return f"it is at epoch {progress.epoch} of {progress.target} ({progress.percent} %)"
-
-
-def outlook(report: GroupReport) -> str:
-    """The end of a sentence that says that partitions are being built: how far they are, and what to do.
-
-    Args:
-        report: Of the group on the host that builds them.
-    """
-    far = "" if report.building is None else f"; {progress_in_words(report.building)}"
-    return f"{far} and does not get on: {report.problem}" if report.problem else f"{far}: try again later."
 
 
 def refuse_partition(
@@ -204,7 +184,9 @@ def refuse_read_point(reading: GroupReading, read_point: ReadPoint, now: int) ->
     ):
         return refused
     match read_point.group_as_of(reading.group):
-        case AsOfEpoch(epoch):
+        case AsOfEpoch(epoch, digest):
+            if epoch in reading.epochs and digest not in ("", reading.digest(epoch)):
+                return _refuse_history(reading, epoch), False
             return _refuse_epoch(reading, epoch)
         case AsOfTimestamp() as moment:
             return _refuse_moment(reading, moment)
@@ -246,6 +228,13 @@ def _refuse_other_columns(
             f"that {stores} has since: try again shortly."
         ), True
     return None
+
+
+def _refuse_history(reading: GroupReading, epoch: Epoch) -> NotFound:
+    return NotFound(
+        f"Epoch {epoch} of group {reading.group} is not the one that is meant, but of another history of the "
+        "changelog, which was restored or has lost its end: read the newest epoch instead."
+    )
 
 
 def _refuse_epoch(reading: GroupReading, epoch: Epoch) -> tuple[LivestateError, bool]:
@@ -316,3 +305,33 @@ def _refuse_staleness(reading: GroupReading, read_point: ReadPoint, now: int) ->
         f"Epoch {wanted} of group {reading.group} is wanted, and the newest that can be read is {there}: try "
         "again shortly."
     )
+
+
+def refuse_lag(reading: GroupReading, epoch: Epoch, max_lag_seconds: float, now: int) -> Unavailable:
+    """The refusal of a query that could only be answered from further behind than a host may.
+
+    Args:
+        reading: The group.
+        epoch: The newest epoch of it that could be read.
+        max_lag_seconds: How far behind a host may be that answers.
+        now: The time, microseconds since 1970 UTC.
+    """
+    stale, behind = time_in_words(reading.stale_seconds(epoch, now)), reading.newest_known - epoch
+    host, report = max(reading.reports.items(), key=lambda item: (item[1].newest, item[0]))
+    group, limit = reading.group, f"the max_lag of {max_lag_seconds:g} seconds"
+    if behind > 0:
+        progress = report.catching_up
+        figures = "" if progress is None else f"; {_host_in_words(host)}: {figures_in_words(progress)}"
+        said = (
+            f"Group {group} is {stale} behind, more than {limit}: it can be read at epoch {epoch} of "
+            f"{reading.newest_known}{figures}"
+        )
+    else:
+        said = (
+            f"Group {group} can be read at epoch {epoch}, and whether there is a newer one was last seen "
+            f"{stale} ago, more than {limit}"
+        )
+    if report.problem:
+        stays = f"{said}, and does not get on: {report.problem} Say allow_stale to read what there is."
+        return Unavailable(stays)
+    return Unavailable(f"{said}: try again later, or say allow_stale to read what there is.")

@@ -38,22 +38,50 @@ class ReadableEpoch:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far partitions are that a host builds and cannot read yet.
+    """How far partitions are that a host builds and cannot read yet, or that are behind.
+
+    Bytes are those of the changelog, about: the files of snapshots and epochs that have rows for these
+    partitions.
 
     Attributes:
         epoch: The epoch that all of them have reached.
-        target: The epoch from which on they can be read.
+        target: The epoch from which on they can be read; of those that can be read already, the newest that
+            is known to be committed.
         snapshot: The epoch of the snapshot that is being read; None while commits are.
+        bytes_done: Bytes that were read since the host began.
+        bytes_left: Bytes that are left to be read up to the target; None where that is not known.
+        bytes_per_second: How many are read a second lately; None where that is not known yet.
     """
 
     epoch: Epoch
     target: Epoch
     snapshot: Epoch | None = None
+    bytes_done: int = 0
+    bytes_left: int | None = None
+    bytes_per_second: float | None = None
+
+    @property
+    def epochs_behind(self) -> int:
+        """How many epochs are left up to the target."""
+        return max(0, self.target - self.epoch)
 
     @property
     def percent(self) -> int:
-        """How much of the way to the target is done, by the epochs."""
-        return 100 * min(self.epoch, self.target) // self.target if self.target else 100
+        """How much of the way to the target is done: by the bytes where they are known, else by the epochs;
+        not 100 before the target is reached.
+        """
+        if self.epoch >= self.target:
+            return 100
+        if self.bytes_left is not None and self.bytes_done + self.bytes_left:
+            return min(99, 100 * self.bytes_done // (self.bytes_done + self.bytes_left))
+        return 100 * self.epoch // self.target
+
+    @property
+    def seconds_left(self) -> float | None:
+        """How long it takes to the target if it goes on like that; None where that is not known."""
+        if self.bytes_left is None or not self.bytes_per_second:
+            return None
+        return self.bytes_left / self.bytes_per_second
 
 
 @dataclass(frozen=True)
@@ -68,7 +96,10 @@ class GroupReport:
         looked_at: When the host last saw that the changelog had nothing newer than `newest_known`,
             microseconds since 1970 UTC by the host's clock; 0 for never.
         building: How far the partitions are that cannot be read yet; None where there are none.
+        catching_up: How far those are that can be read, where newer commits are known; None where none is.
         problem: Why the group does not get on, in one sentence; empty when nothing is wrong.
+        past: Epochs before `building`'s target that can be read by whoever allows stale answers, ascending;
+            empty once an epoch can be read by everybody.
 
     Reports that differ only in what says nothing of what can be read are equal: when the host looked, how far
     it is, and what keeps it.
@@ -80,6 +111,19 @@ class GroupReport:
     looked_at: int = field(default=0, compare=False)
     building: Progress | None = field(default=None, compare=False)
     problem: str = field(default="", compare=False)
+    catching_up: Progress | None = field(default=None, compare=False)
+    past: tuple[ReadableEpoch, ...] = ()
+
+    @cached_property
+    def complete_until(self) -> int:
+        """Until when the newest epoch that can be read is known to lack no commit, microseconds since 1970
+        UTC.
+        """
+        if self.unread_since is not None:
+            return self.unread_since
+        if self.newest_known > self.newest:
+            return self.readable[-1].committed_at if self.readable else 0
+        return self.looked_at
 
     @cached_property
     def committed(self) -> Mapping[Epoch, int]:
@@ -148,11 +192,13 @@ class HostReport:
         host: Its name.
         groups: Its store groups.
         stores: Its stores.
+        is_draining: Whether it is about to stop: others answer in its place, where they can.
     """
 
     host: HostName
     groups: Mapping[GroupName, GroupReport] = field(default_factory=dict)
     stores: Mapping[StoreName, StoreReport] = field(default_factory=dict)
+    is_draining: bool = False
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,15 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from engine.cluster.readable import GroupReading, Hosts, PartitionSet, partition_sets_of, readings_of
-from engine.cluster.refusals import refuse_partition, refuse_read_point, refuse_route
+from engine.cluster.readable import (
+    GroupReading,
+    Hosts,
+    PartitionSet,
+    partition_sets_of,
+    past_reports,
+    readings_of,
+)
+from engine.cluster.refusals import refuse_lag, refuse_partition, refuse_read_point, refuse_route
 from engine.cluster.reports import HostName, HostReport
 from engine.cluster.shared_reading import share_numbers
 from engine.errors import InvalidInput, LivestateError
@@ -30,6 +37,8 @@ class Route:
         everywhere: Global stores, of which every host reads all that is needed.
         generations: How many migrations of each store group are in effect at its epoch.
         digests: As `ReadableEpoch.digest` of the epochs; groups of which it is not known are not named.
+        complete_until: Until when all of the epochs are known to lack no commit, microseconds since 1970 UTC;
+            0 where nothing is read.
     """
 
     epochs: Mapping[GroupName, Epoch]
@@ -38,6 +47,7 @@ class Route:
     everywhere: frozenset[StoreName] = frozenset()
     generations: Mapping[GroupName, int] = field(default_factory=dict)
     digests: Mapping[GroupName, str] = field(default_factory=dict)
+    complete_until: int = 0
 
     @cached_property
     def migrated(self) -> Mapping[GroupName, int]:
@@ -71,13 +81,15 @@ def route(
     order: Order,
     read_point: ReadPoint = NEWEST,
     now: int = 0,
+    max_lag_seconds: float | None = None,
 ) -> Route | NoRoute:
     """Choose one epoch for each store group, and a host for each partition.
 
     Each group is read at the newest epoch that the read point allows and at which some host has each needed
     partition. Partitions of equal number, of stores with equally many partitions, are read at one host. One
     host that has everything answers alone, this one if it can; else the hosts that have the epoch share the
-    partitions (`engine.cluster.shared_reading`).
+    partitions (`engine.cluster.shared_reading`). Hosts that are about to stop take part only where there is
+    no route without them.
 
     Args:
         needs: The partitions that the query needs of each store that it reads; none of a store is possible.
@@ -86,11 +98,46 @@ def route(
         here: The host that asks.
         order: Who should answer for a partition.
         read_point: Which epochs will do.
-        now: The time, microseconds since 1970 UTC; only `max_staleness_seconds` looks at it.
+        now: The time, microseconds since 1970 UTC; only limits of how old an answer may be look at it.
+        max_lag_seconds: How long ago the oldest commit may be that the query does not see, unless the read
+            point allows more; None for no limit. Unlike the read point's own limit, it is not waited for.
 
     Returns:
         The route; or why there is none.
     """
+    lag = None if read_point.allow_stale else max_lag_seconds
+    if read_point.allow_stale:
+        reports = past_reports(reports, definitions)
+    staying = {host: report for host, report in reports.items() if not report.is_draining}
+    if len(staying) < len(reports):
+        without = _route(needs, definitions, staying, here, order, read_point, now, lag)
+        if isinstance(without, Route):
+            return without
+    found = _route(needs, definitions, reports, here, order, read_point, now, lag)
+    if isinstance(found, Route) or lag is None:
+        return found
+    stale = _route(needs, definitions, reports, here, order, read_point, now, None)
+    if isinstance(stale, NoRoute):
+        return found
+    readings = readings_of(needs, definitions, reports, partition_sets_of(needs, definitions, reports))
+    oldest = min(
+        (each for each in readings if not isinstance(read_point.group_as_of(each.group), AsOfEpoch)),
+        key=lambda reading: reading.complete_until(stale.epochs[reading.group]),
+    )
+    return NoRoute(refuse_lag(oldest, stale.epochs[oldest.group], lag, now), may_come=False)
+
+
+def _route(
+    needs: Mapping[StoreName, Collection[PartitionId]],
+    definitions: Mapping[StoreName, StoreDefinition],
+    reports: Mapping[HostName, HostReport],
+    here: HostName,
+    order: Order,
+    read_point: ReadPoint,
+    now: int,
+    lag: float | None,
+) -> Route | NoRoute:
+    """As `route`; `lag` is a limit that the read point does not lift."""
     partition_sets = partition_sets_of(needs, definitions, reports)
     readings = readings_of(needs, definitions, reports, partition_sets)
     if (
@@ -113,7 +160,7 @@ def route(
             )
     allowed: list[tuple[Epoch, ...]] = []
     for reading in readings:
-        epochs = _allowed_epochs(reading, read_point, now)
+        epochs = _allowed_epochs(reading, read_point, now, lag)
         if not epochs or not any(reading.is_covered(epoch) for epoch in epochs):
             return NoRoute(*refuse_read_point(reading, read_point, now))
         allowed.append(epochs)
@@ -140,14 +187,20 @@ def route(
             for reading, epoch in zip(readings, epochs_of, strict=True)
             if (digest := reading.digest(epoch))
         },
+        min(
+            (reading.complete_until(epoch) for reading, epoch in zip(readings, epochs_of, strict=True)),
+            default=0,
+        ),
     )
 
 
-def _allowed_epochs(reading: GroupReading, read_point: ReadPoint, now: int) -> tuple[Epoch, ...]:
+def _allowed_epochs(
+    reading: GroupReading, read_point: ReadPoint, now: int, lag: float | None
+) -> tuple[Epoch, ...]:
     """The epochs that the read point allows and some host has, newest first; none where a better one is
     still to come.
     """
-    found = _allowed_in_time(reading, read_point, now)
+    found = _allowed_in_time(reading, read_point, now, lag)
     generations = read_point.generations.get(reading.group)
     return (
         found
@@ -156,14 +209,23 @@ def _allowed_epochs(reading: GroupReading, read_point: ReadPoint, now: int) -> t
     )
 
 
-def _allowed_in_time(reading: GroupReading, read_point: ReadPoint, now: int) -> tuple[Epoch, ...]:
+def _allowed_in_time(
+    reading: GroupReading, read_point: ReadPoint, now: int, lag: float | None
+) -> tuple[Epoch, ...]:
     match read_point.group_as_of(reading.group):
-        case AsOfEpoch(epoch):
-            return (epoch,) if epoch in reading.epochs else ()
+        case AsOfEpoch(epoch, digest):
+            return (epoch,) if epoch in reading.epochs and digest in ("", reading.digest(epoch)) else ()
         case AsOfTimestamp(moment):
-            return _epochs_as_of(reading, moment)
+            # What was committed later does not belong to it, so it is not behind for that.
+            by = min(now, moment)
+            return tuple(
+                epoch
+                for epoch in _epochs_as_of(reading, moment)
+                if lag is None or reading.stale_seconds(epoch, by) <= lag
+            )
         case _:
-            limit = read_point.max_staleness_seconds
+            limits = [limit for limit in (read_point.max_staleness_seconds, lag) if limit is not None]
+            limit = min(limits, default=None)
             oldest = read_point.min_epoch or 0
             recent = (epoch for epoch in reading.epochs if epoch >= oldest)
             return tuple(

@@ -5,11 +5,12 @@ likes of those that can give them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
 from engine.cluster.fragments import FragmentRequest
+from engine.cluster.readable import past_reports
 from engine.cluster.replicas import readers
 from engine.cluster.reports import HostName
 from engine.cluster.routing import Route
@@ -19,6 +20,7 @@ from engine.coordinator.endpoints import Endpoints, endpoints_of, plain_fragment
 from engine.coordinator.fragment_context import FragmentContext
 from engine.coordinator.plan_cache import Definitions, PlanCache
 from engine.coordinator.router import Router
+from engine.exec.read_metadata import stale_seconds
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition
 from engine.plan.partition_pruning import Partitions, kept_partitions, unite_partitions
 
@@ -46,11 +48,15 @@ class Division:
         pieces: A piece for each partition number that is read; their rows together, in any order, are the
             answer. None where something has to be done with the rows of several partitions, so that the
             statement has to be asked as a whole.
+        digests: As `QueryMetadata.digests`.
+        stale_seconds: As `QueryMetadata.stale_seconds`.
     """
 
     epochs: Mapping[GroupName, Epoch]
     schema: pa.Schema | None
     pieces: tuple[Piece, ...] | None
+    digests: Mapping[GroupName, str] = field(default_factory=dict)
+    stale_seconds: float | None = None
 
 
 class Divider:
@@ -109,7 +115,7 @@ class Divider:
         plan = self._plans.plan(query.request, self._router.sizes(query))
         fragment = plain_fragment(query, plan)
         if fragment is None:
-            return Division(route.epochs, plan.schema, None)
+            return _division(route, plan.schema, None)
         if plan.runs is not query.statement:
             kept = kept_partitions(plan.runs.bound.references, plan.runs.predicates, query.arguments)
         needs = unite_partitions(fragment.fragment.references, kept)
@@ -124,12 +130,17 @@ class Divider:
         )
         # A host may have gone since the route was found; whoever answers the whole statement finds another
         # one.
-        return Division(route.epochs, plan.schema, pieces if all(piece.hosts for piece in pieces) else None)
+        return _division(route, plan.schema, pieces if all(piece.hosts for piece in pieces) else None)
 
     def _readers(self, share: Partitions, route: Route, query: DistributedQuery) -> tuple[HostName, ...]:
-        return readers(
-            share, route.epochs, query.definitions, self._cluster.peers.reports(), self._cluster.order
-        )
+        reports = self._cluster.peers.reports()
+        if query.read_point.allow_stale:
+            reports = past_reports(reports, query.definitions)
+        return readers(share, route.epochs, query.definitions, reports, self._cluster.order)
+
+
+def _division(route: Route, schema: pa.Schema | None, pieces: tuple[Piece, ...] | None) -> Division:
+    return Division(route.epochs, schema, pieces, route.digests, stale_seconds(route.complete_until))
 
 
 def _shares(needs: Partitions, route: Route, definitions: Definitions) -> Sequence[Partitions]:

@@ -68,6 +68,7 @@ class FragmentContext:
             self.deadline.remaining_seconds,
             self.route.migrated,
             self.route.digests if is_reading else {},
+            self.route.complete_until if is_reading else 0,
         )
 
     def shares(self, text: QueryText, needs: Partitions) -> Shares:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 
+from engine.access.principal import Limit, LimitName
 from engine.duckdb.spill import SpillDirectory
 from engine.errors import LimitExceeded
 
@@ -30,9 +31,18 @@ class MemoryPool:
         """What all statements hold now."""
         return self._held
 
-    def reservation(self) -> MemoryReservation:
-        """The share of one statement."""
-        return MemoryReservation(self)
+    @property
+    def disk_bytes(self) -> int:
+        """What all statements have in files now."""
+        return self._on_disk
+
+    def reservation(self, limit: Limit | None = None) -> MemoryReservation:
+        """The share of one statement.
+
+        Args:
+            limit: What it may hold by the roles of whoever asks, in memory and on disk; None for no limit.
+        """
+        return MemoryReservation(self, limit)
 
     def take(self, nbytes: int) -> bool:
         """Hold more, or less where negative; False if that would be too much."""
@@ -56,10 +66,12 @@ class MemoryReservation:
 
     Args:
         memory: What all hold.
+        limit: What it may hold by the roles of whoever asks; None for no limit.
     """
 
-    def __init__(self, memory: MemoryPool) -> None:
+    def __init__(self, memory: MemoryPool, limit: Limit | None = None) -> None:
         self._memory = memory
+        self._limit = limit
         self._lock = threading.Lock()
         self._held = 0
         self._on_disk = 0
@@ -71,10 +83,15 @@ class MemoryReservation:
         return self._memory.spill
 
     def fits(self, nbytes: int) -> bool:
-        """Hold more, if that is not too much; whether it was not."""
+        """Hold more, if that is not too much; whether it was not.
+
+        Raises:
+            LimitExceeded: It is more than a role allows, in memory or elsewhere.
+        """
         with self._lock:
             if self._freed:
                 return True
+            self._check_role(nbytes)
             if self._held + nbytes > self._memory.limit_bytes or not self._memory.take(nbytes):
                 return False
             self._held += nbytes
@@ -89,6 +106,7 @@ class MemoryReservation:
         with self._lock:
             if self._freed:
                 return
+            self._check_role(nbytes)
             if not self._memory.take_on_disk(nbytes):
                 raise LimitExceeded(
                     "The statement gathers more rows of other hosts than gather_limit_bytes allows in memory "
@@ -96,6 +114,14 @@ class MemoryReservation:
                     "or columns, or raise a limit."
                 )
             self._on_disk += nbytes
+
+    def _check_role(self, nbytes: int) -> None:
+        limit = self._limit
+        if limit is not None and self._held + self._on_disk + nbytes > limit.most:
+            raise LimitExceeded(
+                f"The statement gathers more rows of other hosts than the {limit.most} bytes of the role "
+                f"{limit.role} ({LimitName.GATHERED_BYTES.value}): ask for fewer rows or columns."
+            )
 
     def take(self, nbytes: int) -> None:
         """Hold more.

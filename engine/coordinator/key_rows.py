@@ -20,7 +20,8 @@ from engine.duckdb.deadline import Deadline
 from engine.errors import NotFound, Unavailable
 from engine.exec.local_executor import LocalExecutor
 from engine.exec.query_result import QueryMetadata, QueryResult
-from engine.model.read_point import NEWEST
+from engine.exec.read_metadata import stale_seconds
+from engine.model.read_point import NEWEST, ReadPoint
 from engine.plan.key_lookup import KeyLookup
 from engine.plan.partition_pruning import Partitions
 from engine.plan.statement import ReadyStatement
@@ -42,6 +43,7 @@ class KeyQuery:
         timeout_seconds: Time that it may take; None for no limit.
         started: When it came, by `time.perf_counter`.
         cancelled: Tells, from any thread, whether the client took it back; None if it cannot.
+        read_point: Of the newest epochs, how old they may be.
     """
 
     statement: ReadyStatement
@@ -51,6 +53,7 @@ class KeyQuery:
     timeout_seconds: float | None
     started: float
     cancelled: Callable[[], bool] | None = None
+    read_point: ReadPoint = NEWEST
 
 
 class KeyRows:
@@ -87,7 +90,7 @@ class KeyRows:
         """
         name = query.lookup.definition.name
         share = {name: (query.lookup.partition(query.key),)}
-        route = self._routes.newest_route(share, query.definitions, NEWEST)
+        route = self._routes.newest_route(share, query.definitions, query.read_point)
         if not isinstance(route, Route) or not self._router.fits(query.lookup.definitions, route):
             return None
         (host,) = route.partitions
@@ -95,7 +98,7 @@ class KeyRows:
             if host != self._cluster.here:
                 return self._row_from_peer(query, route, host, share)
             pin = Pin(route.epochs, share, route.digests)
-            result = self._local.row(query.lookup, query.key, pin, query.started)
+            result = self._local.row(query.lookup, query.key, pin, query.started, route.complete_until)
         except (Unavailable, NotFound):
             return None
         result.metadata = replace(
@@ -128,6 +131,7 @@ class KeyRows:
             query.timeout_seconds,
             route.migrated,
             route.digests,
+            route.complete_until,
         )
         rows = self._cluster.peers.run(host, request, query.cancelled)
         table = pa.Table.from_batches(list(rows), lookup.schema)
@@ -143,5 +147,7 @@ class KeyRows:
             fragments=1,
             rules=(WHOLE_RULE,),
             bytes_moved=table.nbytes,
+            digests=route.digests,
+            stale_seconds=stale_seconds(route.complete_until),
         )
         return QueryResult(lookup.schema, metadata, table)

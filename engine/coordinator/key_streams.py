@@ -16,10 +16,11 @@ import pyarrow.compute as pc
 
 from engine.coordinator.coordinator import Coordinator
 from engine.coordinator.distributed_query import DistributedQuery
+from engine.coordinator.lag_limit import LagLimit
 from engine.duckdb.deadline import Deadline
 from engine.errors import InvalidInput, LimitExceeded, NotFound, Unsupported
-from engine.exec.read_metadata import age_seconds
-from engine.model.read_point import NEWEST, ReadPoint
+from engine.exec.read_metadata import age_seconds, stale_seconds
+from engine.model.read_point import ReadPoint
 from engine.model.schema import Epoch, GroupName, StoreDefinition, StoreName
 from engine.model.sql_types import quote_identifier
 from engine.plan.statement import ReadyStatement, make_ready
@@ -48,11 +49,15 @@ class KeyAnswer:
             them NULL where the key has no row.
         epochs: The epoch of the store's group.
         age_seconds: Age of that epoch.
+        stale_seconds: As `QueryMetadata.stale_seconds`.
+        digests: As `QueryMetadata.digests`.
     """
 
     rows: pa.RecordBatch
     epochs: Mapping[GroupName, Epoch]
     age_seconds: float
+    stale_seconds: float | None
+    digests: Mapping[GroupName, str]
 
 
 @dataclass(frozen=True)
@@ -273,6 +278,7 @@ class KeyStream:
         coordinator: Answers where other hosts, or other epochs than the newest, are asked for.
         asked: The columns, as the client was told.
         read_point: Which epochs will do.
+        lag_limit: How far behind what is read without a route may be.
         has_peers: Whether there are other hosts.
     """
 
@@ -282,14 +288,16 @@ class KeyStream:
         coordinator: Coordinator,
         asked: KeyColumns,
         read_point: ReadPoint,
+        lag_limit: LagLimit,
         *,
         has_peers: bool,
     ) -> None:
         self._source = source
+        self._lag_limit = lag_limit
         self._coordinator = coordinator
         self._asked = self._current = asked
         self._read_point = read_point
-        self._reads_here = not has_peers and read_point == NEWEST
+        self._reads_here = not has_peers and read_point.is_newest
 
     @property
     def key_schema(self) -> pa.Schema:
@@ -345,17 +353,27 @@ class KeyStream:
         return current
 
     def _answer_here(self, columns: KeyColumns, keys: pa.RecordBatch) -> KeyAnswer | None:
-        """The answer of a host that has everything; None where the store is being built, or was migrated just
-        now.
+        """The answer of a host that has everything; None where the store is being built, is too far behind,
+        or was migrated just now.
         """
         store = columns.definition.name
+        until = self._lag_limit.complete_until((store,), self._read_point)
+        if until is None:
+            return None
         try:
             with self._source.snapshot((store,)) as views:
                 view = views[store]
                 if view.definition.generation != columns.definition.generation:
                     return None
                 rows = _rows_of_keys(view, columns, keys)
-                return KeyAnswer(rows, {view.definition.group: view.epoch}, age_seconds(view.committed_at))
+                group = view.definition.group
+                return KeyAnswer(
+                    rows,
+                    {group: view.epoch},
+                    age_seconds(view.committed_at),
+                    stale_seconds(until),
+                    {group: view.digest} if view.digest else {},
+                )
         except BuildingError:
             return None
 
@@ -377,7 +395,10 @@ class KeyStream:
         query = DistributedQuery(request, self._source.definitions())
         with self._coordinator.answer(query).result as result:
             found, metadata = result.read_all(), result.metadata
-        return KeyAnswer(columns.answer_of_statement(keys, found), metadata.epochs, metadata.age_seconds)
+        rows = columns.answer_of_statement(keys, found)
+        return KeyAnswer(
+            rows, metadata.epochs, metadata.age_seconds, metadata.stale_seconds, metadata.digests
+        )
 
 
 def _rows_of_keys(view: StoreView, columns: KeyColumns, keys: pa.RecordBatch) -> pa.RecordBatch:

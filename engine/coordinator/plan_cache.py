@@ -4,8 +4,9 @@ the merge.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 import pyarrow as pa
 from sqlglot import exp
@@ -32,6 +33,7 @@ from engine.plan.split.split import split
 from engine.plan.split.streamed_merges import is_read_once
 from engine.plan.statement import ReadyStatement
 from engine.sql.bind import BoundStatement
+from engine.statements.deep_stack import Made, work_on_text
 from engine.statements.request import Request
 from engine.statements.statement_cache import LeastRecentlyUsed
 
@@ -155,15 +157,15 @@ class PlanCache:
         plan = bindable.statement.plan
         if isinstance(plan, CountPlan) or (isinstance(plan, RowsPlan) and plan.takes_any_rows):
             return _one_store_plan(request.statement, bindable)
-        logical = bindable.statement.logical
+        logical = _work(request, lambda: bindable.statement.logical)
         if logical is None:
             return self._plan_subtrees(request, bindable, sizes)
         try:
-            return self._make_ready(request, bindable, split(logical, sizes))
+            return self._make_ready(request, bindable, _work(request, partial(split, logical, sizes)))
         except PLAN_REFUSALS as error:
             log_fallback(Fallback.GATHER_PIECES, error)
         try:
-            pieces = split(logical, sizes, PIECE_RULES)
+            pieces = _work(request, partial(split, logical, sizes, PIECE_RULES))
             return self._make_ready(request, bindable, pieces, Fallback.GATHER_PIECES)
         except PLAN_REFUSALS as error:
             log_fallback(Fallback.GATHER_ALL, error)
@@ -173,7 +175,7 @@ class PlanCache:
         """The plan of a statement that has no logical plan."""
         statement = bindable.statement
         try:
-            plan = gather_subtrees(statement.bound, statement.predicates, sizes)
+            plan = _work(request, partial(gather_subtrees, statement.bound, statement.predicates, sizes))
             is_whole = all(fragment.rule == GATHER for fragment in plan.fragments)
             taken = Fallback.GATHER_ALL if is_whole else Fallback.GATHER_SUBTREES
             log_fallback(taken, NotPlannedError("; ".join(plan.gathered) or "Not all of it is split."))
@@ -213,7 +215,8 @@ class PlanCache:
         """
         bindable = self._local.bind(request)
         try:
-            plan = gather(bindable.statement.bound, bindable.statement.predicates)
+            bound, predicates = bindable.statement.bound, bindable.statement.predicates
+            plan = _work(request, partial(gather, bound, predicates))
             return self._make_ready(request, bindable, plan, Fallback.GATHER_ALL)
         except NotBoundError as error:
             # Plain rows of a store need no engine where they have their columns: only now it is asked.
@@ -347,6 +350,11 @@ class PlanCache:
                 deadline,
             ),
         )
+
+
+def _work(request: Request, plan: Callable[[], Made]) -> Made:
+    """What planning makes of a statement, as `work_on_text`."""
+    return work_on_text(request.statement.bound.source.text, plan, request.deadline)
 
 
 def _values_key(request: Request) -> tuple[int, tuple[pa.Scalar, ...]]:

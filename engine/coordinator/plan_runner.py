@@ -27,7 +27,6 @@ from engine.coordinator.scatter import Scatter, rename_columns, take_rows
 from engine.duckdb.engine import Engine, EngineRows
 from engine.duckdb.engine_errors import BindingError
 from engine.duckdb.results import slice_batches
-from engine.duckdb.spill import SpillDirectory
 from engine.errors import Defect
 from engine.exec.engine_query import python_values
 from engine.exec.local_executor import refusal
@@ -62,7 +61,8 @@ class PlanRunner:
         hosts: Where fragments run.
         engine: Merges rows.
         options: Limits.
-        spill: Where gathered rows go that memory may not hold; None: nowhere.
+        memory: What gathered rows may take.
+        threads: Wait for hosts.
     """
 
     def __init__(
@@ -71,14 +71,15 @@ class PlanRunner:
         hosts: FragmentHosts,
         engine: Engine,
         options: QueryOptions,
-        spill: SpillDirectory | None = None,
+        memory: MemoryPool,
+        threads: HostThreads,
     ) -> None:
         self._here = here
         self._engine = engine
         self._options = options
         self._running = RunningFragments(hosts)
-        self._memory = MemoryPool(options.gather_limit_bytes, options.total_gather_limit_bytes, spill)
-        self._threads = HostThreads(options.peer_threads)
+        self._memory = memory
+        self._threads = threads
 
     @property
     def gathered_bytes(self) -> int:
@@ -148,7 +149,7 @@ class PlanRunner:
         }
         with ExitStack() as resources:
             runs = self._running.begin(query.deadline, resources)
-            reservation = self._memory.reservation()
+            reservation = self._memory.reservation(query.deadline.gather_limit)
             resources.callback(reservation.free)
             scatter = Scatter(context, needs, runs, self._threads, reservation)
             resources.callback(scatter.forget)

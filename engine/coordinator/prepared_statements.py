@@ -16,18 +16,20 @@ from engine.coordinator.routes import Routes
 from engine.duckdb.deadline import Deadline
 from engine.exec.local_executor import LocalExecutor
 from engine.exec.requests import Requests
-from engine.model.read_point import NEWEST, ReadPoint
+from engine.model.read_point import ReadPoint
+from engine.model.table_shapes import ExpectedShapes
 from engine.plan.arguments import parameter_schema
+from engine.plan.column_origins import ColumnOrigin, column_origins
 from engine.plan.plans import EnginePlan
 from engine.plan.statement import ReadyStatement
 from engine.scan import StoreSource
 from engine.sql.parse import StatementClass
 from engine.statements.request import Request
 from engine.statements.statement_cache import MAX_CACHED_LENGTH, LeastRecentlyUsed
-from engine.statements.texts import ExpectedShapes, Texts
+from engine.statements.texts import Texts
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PreparedStatement:
     """A statement that was checked and typed.
 
@@ -37,6 +39,7 @@ class PreparedStatement:
         parameters: One field a parameter, in the order of the numbers: named `1`, `2`, … or by their names.
         dialect: Dialect of the text.
         shapes: What its names meant, as `BoundStatement.shapes`; None where its columns follow from rows.
+        origins: Which columns of stores its result has; empty where that is not known.
     """
 
     sql: str
@@ -44,6 +47,7 @@ class PreparedStatement:
     parameters: pa.Schema
     dialect: str = "duckdb"
     shapes: ExpectedShapes | None = None
+    origins: tuple[ColumnOrigin | None, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -147,6 +151,7 @@ class PreparedStatements:
             parameter_schema(statement.bound.parameters),
             dialect,
             statement.bound.shapes if is_typed else None,
+            column_origins(statement.logical) if is_typed and statement.bound.references else (),
         )
         if request is newest and values is None and _can_be_kept(request, sql):
             self._entries.put((sql, dialect), _Entry(statement, prepared))
@@ -164,7 +169,7 @@ class PreparedStatements:
         the newest ones here.
         """
         stores = statement.bound.definitions.values()
-        if read_point != NEWEST and any(definition.generation for definition in stores):
+        if not read_point.is_newest and any(definition.generation for definition in stores):
             return True
         return self._routes.have_mixed_generations({definition.group for definition in stores})
 

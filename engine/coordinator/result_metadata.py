@@ -13,6 +13,7 @@ from engine.coordinator.fragment_context import FragmentStats
 from engine.coordinator.plan_cache import Definitions, ReadyPlan
 from engine.exec.fallbacks import count_fallbacks
 from engine.exec.query_result import QueryMetadata
+from engine.exec.read_metadata import stale_seconds
 
 DISTRIBUTED = "distributed"
 WHOLE_RULE = "one host"
@@ -32,7 +33,7 @@ def local_metadata(
         route: The route.
         definitions: All stores.
     """
-    return replace(metadata, hosts=(here,), **_partitions(route, definitions))
+    return replace(metadata, hosts=(here,), **_staleness(route), **_partitions(route, definitions))
 
 
 def forwarded_metadata(
@@ -57,6 +58,7 @@ def forwarded_metadata(
         dict(route.epochs),
         age_seconds(route),
         **counts,
+        **_staleness(route),
         **_partitions(route, definitions),
         hosts=(host,),
         fragments=1,
@@ -92,6 +94,7 @@ def scattered_metadata(
         dict(route.epochs),
         age_seconds(route),
         **counts,
+        **_staleness(route),
         **_partitions(route, definitions),
         hosts=tuple(sorted({stats.host for stats in stats})),
         fragments=len(stats),
@@ -116,7 +119,32 @@ def _partitions(route: Route, definitions: Definitions) -> dict[str, Any]:
     return {"partitions_read": read, "partitions": sum(definitions[store].partitions for store in stores)}
 
 
+def _staleness(route: Route) -> dict[str, Any]:
+    return {"digests": route.digests, "stale_seconds": stale_seconds(route.complete_until)}
+
+
 def age_seconds(route: Route) -> float:
     """Age of the oldest epoch that is read."""
     committed = [moment for moment in route.committed_at.values() if moment]
     return max(0.0, time.time() - min(committed) / _MICROSECONDS) if committed else 0.0
+
+
+def hide_sizes(metadata: QueryMetadata) -> QueryMetadata:
+    """Metadata that tells nothing of rows that are not in the answer.
+
+    Args:
+        metadata: Any.
+    """
+    return replace(
+        metadata,
+        partitions_read=0,
+        partitions=0,
+        segments_read=0,
+        segments=0,
+        blocks_read=0,
+        blocks=0,
+        rows_read=0,
+        rows=0,
+        bytes_moved=0,
+        fallbacks={},
+    )

@@ -11,9 +11,10 @@ from typing import TypeVar
 from engine.cluster.reports import HostName, HostReport, StoreReport
 from engine.cluster.routing import NoRoute, Route, route
 from engine.coordinator.deployment_hosts import DeploymentHosts
+from engine.coordinator.lag_limit import LagLimit
 from engine.duckdb.deadline import POLL_SECONDS, Deadline
 from engine.model.distinct_sketch import distinct_values, unite_sketches
-from engine.model.read_point import NEWEST, ReadPoint
+from engine.model.read_point import ReadPoint
 from engine.model.schema import GroupName, PartitionId, StoreDefinition, StoreName
 from engine.plan.partition_pruning import Partitions
 from engine.plan.split.selectivity import ColumnSize
@@ -37,13 +38,15 @@ class _KnownReports:
     Attributes:
         reports: The reports.
         definitions: The stores.
-        routes: Routes to the newest epochs, by their needs.
+        routes: Routes to the newest epochs, by whether stale ones will do, and by their needs.
         sizes: Sizes of stores, rounded.
     """
 
     reports: Reports
     definitions: Definitions
-    routes: dict[tuple[tuple[StoreName, tuple[PartitionId, ...]], ...], Route] = field(default_factory=dict)
+    routes: dict[tuple[bool, tuple[tuple[StoreName, tuple[PartitionId, ...]], ...]], Route] = field(
+        default_factory=dict
+    )
     sizes: dict[StoreName, StoreSize | None] = field(default_factory=dict)
 
     def holds(self, reports: Reports, definitions: Definitions) -> bool:
@@ -56,7 +59,8 @@ def _is_same_report(one: HostReport, other: HostReport) -> bool:
     last looked.
     """
     return one is other or (
-        _hold_same_objects(one.groups, other.groups, is_)
+        one.is_draining == other.is_draining
+        and _hold_same_objects(one.groups, other.groups, is_)
         and _hold_same_objects(one.stores, other.stores, is_)
     )
 
@@ -71,10 +75,12 @@ class Routes:
     Args:
         cluster: The hosts.
         broadcast_limit_bytes: Arrow bytes that may be sent to every host.
+        lag_limit: How far behind what is read may be.
     """
 
-    def __init__(self, cluster: DeploymentHosts, broadcast_limit_bytes: int) -> None:
+    def __init__(self, cluster: DeploymentHosts, broadcast_limit_bytes: int, lag_limit: LagLimit) -> None:
         self._cluster = cluster
+        self._lag_limit = lag_limit
         self._broadcast_limit_bytes = broadcast_limit_bytes
         self._known = _KnownReports({}, {})
 
@@ -96,7 +102,7 @@ class Routes:
         Returns:
             The route; or why there is none.
         """
-        if without or read_point != NEWEST:
+        if without or not read_point.is_newest:
             reports = self._cluster.peers.reports()
             return self._route(
                 needs,
@@ -104,9 +110,9 @@ class Routes:
                 {host: report for host, report in reports.items() if host not in without},
                 read_point,
             )
-        known, key = self._known_reports(definitions), tuple(needs.items())
+        known, key = self._known_reports(definitions), (read_point.allow_stale, tuple(needs.items()))
         found = known.routes.get(key)
-        if found is not None:
+        if found is not None and self._lag_limit.allows(found.complete_until, read_point):
             return found
         made = self._route(needs, definitions, known.reports, read_point)
         if isinstance(made, Route):
@@ -134,6 +140,7 @@ class Routes:
             self._cluster.order,
             read_point,
             time.time_ns() // 1000,
+            self._lag_limit.max_lag_seconds,
         )
 
     def find(

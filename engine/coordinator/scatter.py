@@ -25,6 +25,7 @@ from engine.coordinator.host_threads import HostThreads
 from engine.coordinator.plan_cache import ReadyFragment
 from engine.errors import Unsupported
 from engine.plan.partition_pruning import Partitions
+from engine.telemetry.statement_ids import run_in_context
 
 P = ParamSpec("P")
 
@@ -369,7 +370,8 @@ def _submit(
             runs.end(error)
 
     try:
-        threads.executor(host).submit(call, *args, **kwargs).add_done_callback(end_on_failure)
+        work = run_in_context(call)
+        threads.executor(host).submit(work, *args, **kwargs).add_done_callback(end_on_failure)
     except RuntimeError as error:
         # The threads take nothing any more, because the host is stopping.
         raise stopping_error() from error

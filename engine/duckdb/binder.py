@@ -21,7 +21,8 @@ from engine.duckdb.worker_pool import WorkerPool, bound_columns
 from engine.model.sql_types import quote_identifier, sql_type
 from engine.plan.query_text import ReadColumn, cast_text
 from engine.scan import LIVE_COLUMN
-from engine.sql.bind import CATALOG, SCHEMA, StoreReference
+from engine.sql.bind import StoreReference
+from engine.sql.catalog_tables import CATALOG, SCHEMA
 
 MEMORY_BYTES = 64 << 20
 _EXPLAIN = "EXPLAIN "

@@ -28,6 +28,8 @@ _LOCKED_DOWN = {
     "errors_as_json": "true",
     # It takes time that grows with the cube of a sum's terms.
     "disabled_optimizers": "common_subexpressions",
+    # Otherwise the engine's allocator keeps what it had at its most until somebody asks it for more.
+    "allocator_background_threads": "true",
 }
 
 

@@ -11,6 +11,7 @@ from threading import Lock
 from types import TracebackType
 from typing import Protocol
 
+from engine.access.principal import Limit
 from engine.errors import Cancelled, DeadlineExceeded, LivestateError
 
 _log = logging.getLogger(__name__)
@@ -27,6 +28,10 @@ lookups.
 
 class Slot(Protocol):
     """The right of a statement to be computed, of which a host has only so many."""
+
+    @property
+    def gather_limit(self) -> Limit | None:
+        """What the statement may gather of other hosts' rows, bytes; None for as much as any."""
 
     def idle(self, until: float | None) -> AbstractContextManager[None]:
         """Do without it for a block, and have it again behind one that does not fail.
@@ -64,6 +69,11 @@ class Deadline:
     def remaining_seconds(self) -> float | None:
         """Time that is left, 0 when it is over; None for no limit."""
         return None if self.at is None else max(0.0, self.at - time.monotonic())
+
+    @property
+    def gather_limit(self) -> Limit | None:
+        """As `Slot.gather_limit`."""
+        return None if self._slot is None else self._slot.gather_limit
 
     @property
     def needs_polling(self) -> bool:
@@ -152,10 +162,10 @@ class Watch:
     ) -> None:
         self._watcher.remove(self)
         # It may refer to this watch, and would keep all that it would have ended.
-        self.interrupt = _nothing
+        self.interrupt = _do_nothing
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     """Interrupts a statement that has ended."""
 
 

@@ -43,7 +43,21 @@ FEW_ROWS = 10_000
 MIN_WORKER_MEMORY_BYTES = 64 << 20
 
 _EXPLAIN = "EXPLAIN "
+_MEMORY = "SELECT sum(memory_usage_bytes), sum(temporary_storage_bytes) FROM duckdb_memory()"
 _FAILURES = (*ENGINE_FAILURES, OSError, pa.ArrowException)
+
+
+@dataclass(frozen=True)
+class EngineMemory:
+    """What an engine takes.
+
+    Attributes:
+        nbytes: Memory, in bytes.
+        spilled_bytes: Bytes of its files.
+    """
+
+    nbytes: int
+    spilled_bytes: int
 
 
 @dataclass(frozen=True)
@@ -218,6 +232,14 @@ class Engine:
         self._slots = SmallQuerySlots(threads)
         self.binder = Binder(self._workers)
         self._database = open_database(memory_limit_bytes, threads, spill)
+
+    def memory(self) -> EngineMemory:
+        """What all statements take that run in this process."""
+        with self._lock:
+            connection = self._database.cursor()
+        with connection:
+            found = connection.execute(_MEMORY).fetchone()
+        return EngineMemory(*(int(each or 0) for each in found or (0, 0)))
 
     def small_query_slot(self, sql: str, read_bytes: int, deadline: Deadline) -> AbstractContextManager[None]:
         """The slot of a statement that computes in this process, as `SmallQuerySlots.occupy`; nothing for one

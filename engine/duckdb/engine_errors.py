@@ -8,6 +8,7 @@ and never on a message.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -17,6 +18,9 @@ from engine.errors import Defect, InvalidInput, LimitExceeded, LivestateError, U
 
 ENGINE_FAILURES = (duckdb.Error, UnicodeDecodeError)
 """What the engine raises; the latter for a message that it has cut within a character."""
+_REFUSED_BY_FUNCTION = "refusedbyfunction"
+"""A kind of ours: a function has refused its arguments that the engine took for one which refuses nothing."""
+_UNEXPECTED_REFUSAL = re.compile(r"threw an execution error, but [^\n]*? Error: ([^\n]+)")
 _INVALID = frozenset(
     {
         "binder",
@@ -40,6 +44,7 @@ _INVALID = frozenset(
         "objectsize",
         # What has no kind is said before anything is bound.
         "error",
+        _REFUSED_BY_FUNCTION,
     }
 )
 _LACK_OF_MEMORY = frozenset({"outofmemory", "arrowmemoryerror"})
@@ -82,7 +87,7 @@ class Failure:
     @property
     def is_fatal(self) -> bool:
         """Whether the engine must be started anew."""
-        return self.kind in {"fatal", "internal"}
+        return self.kind in {"fatal", "internal", _REFUSED_BY_FUNCTION}
 
 
 class BindingError(Exception):
@@ -120,13 +125,19 @@ def read_failure(error: Exception) -> Failure:
         except ValueError:
             report = {}
         if isinstance(report, dict) and "exception_type" in report:
-            return _parse_report(report)
+            return _read_refusal(_parse_report(report))
     # Statements that the engine refuses before they run are not reported as JSON; their class, or what the
     # message begins with, says as much.
     begin, _, message = text.partition(": ")
     kind = begin if isinstance(error, UnicodeDecodeError) else type(error).__name__
     kind = kind.removesuffix(" Error").removesuffix("Exception")
-    return Failure(kind.replace(" ", "").lower(), message or text)
+    return _read_refusal(Failure(kind.replace(" ", "").lower(), message or text))
+
+
+def _read_refusal(failure: Failure) -> Failure:
+    """A failure, or what a function says that the engine did not expect to refuse anything."""
+    found = _UNEXPECTED_REFUSAL.search(failure.message) if failure.kind == "internal" else None
+    return failure if found is None else Failure(_REFUSED_BY_FUNCTION, f"{found[1].strip()}.")
 
 
 def _parse_report(report: Mapping[str, object]) -> Failure:

@@ -77,7 +77,10 @@ SLOW_FUNCTIONS = frozenset(
 )
 """Their time or their memory grows with the product of the lengths of what they are given."""
 
-_IN_WORKER = MULTIPLYING_FUNCTIONS | UNMEASURED_FUNCTIONS | SLOW_FUNCTIONS
+BREAKING_FUNCTIONS = frozenset({"json_structure"})
+"""They can fail so that their engine has to be started anew."""
+
+_IN_WORKER = MULTIPLYING_FUNCTIONS | UNMEASURED_FUNCTIONS | SLOW_FUNCTIONS | BREAKING_FUNCTIONS
 _CALL = re.compile(r'([a-z0-9_]+)"?\s*\(')
 _MULTIPLYING = re.compile(r"\bfor\b|icu_collate_")
 """List comprehensions, and the sort keys of collations."""
@@ -87,6 +90,10 @@ _DOUBLING = re.compile(r"\b(?:nullif|any|all|some|array)\s*\(|\bpivot\b")
 several aggregates. (Lambdas, of which that is true as well, are among the others.)
 """
 _JOIN = re.compile(r"\b(?:join|lateral|unnest|json_each|json_tree)\b")
+_IN_FROM = re.compile(
+    r"[(),]|\b(?:from|where|group|having|window|qualify|order|limit|select|union|except|intersect)\b"
+)
+"""What tells the commas between tables from others."""
 _BRACKET = re.compile(r"[()\[\]{}]")
 _WITH = re.compile(r"\bwith\b(?!\s+time\s+zone\b)")
 _RECURSION = re.compile(r"\brecursive\b")
@@ -129,7 +136,10 @@ def _can_grow(sql: str) -> bool:
     calls = _CALL.findall(text)
     if not _IN_WORKER.isdisjoint(calls) or _MULTIPLYING.search(text):
         return True
-    if len(_JOIN.findall(text)) > MAX_JOINS or len(_WITH.findall(text)) > MAX_WITHS:
+    if (
+        len(_JOIN.findall(text)) + _count_commas_of_from(text) > MAX_JOINS
+        or len(_WITH.findall(text)) > MAX_WITHS
+    ):
         return True
     if len(_DOUBLING.findall(text)) > MAX_DOUBLINGS or _deepest_nesting(text) > MAX_NESTING:
         return True
@@ -152,6 +162,24 @@ def _count_copies(text: str, calls: Sequence[str]) -> int:
     count = len(_COPYING_OPERATOR.findall(text)) + sum(name in COPYING_FUNCTIONS for name in calls)
     # Some of them take any number of arguments.
     return count + text.count(",") // 4 if count > 1 else count
+
+
+def _count_commas_of_from(text: str) -> int:
+    """How many tables are joined by commas, if they can be many."""
+    if text.count(",") <= MAX_JOINS // 2:
+        return 0
+    count, is_from, around = 0, False, list[bool]()
+    for piece in _IN_FROM.findall(text):
+        if piece == ",":
+            count += is_from
+        elif piece == "(":
+            around.append(is_from)
+            is_from = False
+        elif piece == ")":
+            is_from = around.pop() if around else False
+        else:
+            is_from = piece == "from"
+    return count
 
 
 def _deepest_nesting(text: str) -> int:

@@ -47,6 +47,7 @@ from engine.duckdb.worker_messages import (
     write_tables,
 )
 from engine.errors import Defect, LimitExceeded, Unavailable
+from engine.model.damaged_rows import check_rows
 from engine.plan.query_text import ReadColumn
 from engine.processes.children import python_environment
 
@@ -532,7 +533,7 @@ class WorkerRows:
             if kind == END:
                 return
             rows = decode_rows(body)
-            rows.validate(full=True)
+            check_rows(rows)
             yield from rows.to_batches()
 
     def interrupt(self) -> None:

@@ -33,6 +33,7 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any
 
+from engine.duckdb.deadline import Deadline
 from engine.duckdb.engine_errors import BindingError, NotBoundError
 from engine.errors import Defect, InvalidInput, LimitExceeded, NotFound, Unsupported
 from engine.plan.split.planner import NotPlannedError, Rule
@@ -109,18 +110,24 @@ def count_fallbacks(taken: Iterable[Fallback], reports: Iterable[Mapping[str, An
     return {name: count for name, count in counts.items() if count}
 
 
-def read_all_columns(ready: ReadyText, dialect: str) -> ReadyText:
+def read_all_columns(ready: ReadyText, dialect: str, deadline: Deadline) -> ReadyText:
     """A text with all columns of its stores and its lists in place; not kept.
 
     Args:
         ready: The text.
         dialect: Its dialect.
+        deadline: When the statement must end.
 
     Raises:
         LivestateError: One of `TEXT_REFUSALS`: it is not valid so.
     """
     lifted = lift(ready.text, dialect, lists=False)
     statement = ready_statement(
-        lifted, dialect, ready.statement.bound.tables, all_columns=True, moments=ready.moments
+        lifted,
+        dialect,
+        ready.statement.bound.tables,
+        deadline,
+        all_columns=True,
+        moments=ready.moments,
     )
-    return ReadyText(ready.text, statement, {}, ready.moments)
+    return ReadyText(ready.text, statement, ready.catalog_rows, ready.moments)

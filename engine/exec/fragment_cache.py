@@ -80,7 +80,7 @@ class FragmentCache:
         )
         found = self._fragments.get(key)
         if found is None or not found.statement.is_current(definitions):
-            statement = _statement(sql, definitions, inputs, parameters)
+            statement = _statement(sql, definitions, inputs, parameters, deadline)
             found = BoundFragment(statement, self._outputs(statement, deadline))
             self._fragments.put(key, found)
         return found
@@ -101,11 +101,12 @@ def _statement(
     definitions: Mapping[StoreName, StoreDefinition],
     inputs: Mapping[str, pa.Schema],
     parameters: Sequence[pa.DataType],
+    deadline: Deadline,
 ) -> ReadyStatement:
     lists = tuple(
         LiteralList(name, pa.RecordBatch.from_pylist([], schema)) for name, schema in inputs.items()
     )
-    ready = ready_statement(LiftedText(SourceText(sql, sql), lists), "duckdb", definitions)
+    ready = ready_statement(LiftedText(SourceText(sql, sql), lists), "duckdb", definitions, deadline)
     slots = ready.bound.parameters
     if ready.bound.statement_class is not StatementClass.QUERY:
         raise InvalidInput("A fragment must be a query.")

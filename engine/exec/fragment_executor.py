@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -15,6 +16,7 @@ from engine.exec.argument_maker import ArgumentMaker
 from engine.exec.fragment_cache import FragmentCache
 from engine.exec.local_executor import LocalExecutor
 from engine.exec.query_result import QueryResult
+from engine.exec.read_metadata import stale_seconds
 from engine.model.schema import StoreDefinition, StoreName
 from engine.scan import StoreSource
 from engine.statements.pin import MigratedError, Pin
@@ -83,12 +85,14 @@ class FragmentExecutor:
         lookup = bound.statement.key_lookup
         try:
             if lookup is not None and lookup.is_key(key := values[0].as_py()):
-                return self._local.row(lookup, key, pin, started)
+                return self._local.row(lookup, key, pin, started, request.complete_until)
             ready = ReadyText(request.sql, bound.statement, inputs)
             arguments = self._arguments.make(bound.statement, values, inputs, deadline)
-            return self._local.answer(Request("duckdb", ready, arguments, deadline, started, pin=pin))
+            result = self._local.answer(Request("duckdb", ready, arguments, deadline, started, pin=pin))
         except MigratedError as error:
             raise Unavailable(error.message) from error
+        result.metadata = replace(result.metadata, stale_seconds=stale_seconds(request.complete_until))
+        return result
 
     def _stores_of(self, request: FragmentRequest) -> Mapping[StoreName, StoreDefinition]:
         """What stores are to a fragment."""

@@ -13,8 +13,7 @@ import re
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 from itertools import chain
@@ -26,14 +25,13 @@ from sqlglot import exp
 
 from engine.duckdb.deadline import POLL_SECONDS, Deadline
 from engine.errors import Cancelled, DeadlineExceeded
-from engine.exec.query_result import QueryResult
-from engine.exec.read_metadata import EpochsRead, age_seconds
-from engine.model.read_point import NEWEST
-from engine.model.schema import Epoch, GroupName, StoreName
+from engine.exec.query_result import QueryMetadata, QueryResult
+from engine.exec.read_metadata import EpochsRead, age_seconds, stale_seconds
+from engine.model.schema import StoreName
+from engine.model.table_shapes import TableShape
 from engine.plan.logical.function_properties import VOLATILE, is_volatile
 from engine.plan.plans import EnginePlan
 from engine.plan.statement import ReadyStatement
-from engine.sql.bind import TableShape
 from engine.sql.parse import StatementClass
 from engine.sql.versions import NO_MOMENTS
 from engine.statements.request import Request
@@ -47,16 +45,6 @@ ENTRY_BYTES = 2000
 """What a question takes besides its text, its values and its answer."""
 _UNREPEATABLE = VOLATILE | {"tablesample", "sample"}
 _WORD = re.compile(r"\w+")
-
-
-def epochs_read(epochs: Mapping[GroupName, Epoch], committed_at: Mapping[GroupName, int]) -> EpochsRead:
-    """Epochs as they are compared: a number that was given to another commit is another epoch.
-
-    Args:
-        epochs: The epoch of each store group.
-        committed_at: When each was committed.
-    """
-    return tuple(sorted((group, epoch, committed_at[group]) for group, epoch in epochs.items()))
 
 
 class Question(NamedTuple):
@@ -105,6 +93,8 @@ def question_of(request: Request) -> Question | None:
     if (
         not isinstance(statement.plan, EnginePlan)
         or bound.statement_class is not StatementClass.QUERY
+        # What stores there are, and who asks, has no epoch.
+        or bound.catalog_tables
         or len(ready.text) > MAX_CACHED_LENGTH
         # A value that the client has not given is the statement's own, such as its time.
         or len(request.arguments.parameters) != len(bound.parameters)
@@ -113,7 +103,7 @@ def question_of(request: Request) -> Question | None:
     # Values that were taken out of a text stand in what was written.
     values = None if isinstance(request.given, tuple) else request.given
     found = plain_question(request.written or ready.text, request.dialect, values)
-    if request.read_point == NEWEST and ready.moments == NO_MOMENTS:
+    if request.read_point.is_newest and ready.moments == NO_MOMENTS:
         return found
     return found._replace(apart=(str(request.read_point), str(ready.moments)))
 
@@ -158,22 +148,32 @@ class KeptAnswer:
         """What names mean to it."""
         return self.statement.bound.shapes
 
-    def result_now(self, started: float) -> QueryResult:
+    def result_now(self, started: float, complete_until: int) -> QueryResult:
         """The answer as a result.
 
         Args:
             started: When the question came, by `time.perf_counter`.
+            complete_until: Until when its epochs lack no commit, microseconds since 1970 UTC.
         """
         result = self.result
         assert result.table is not None
-        oldest = min((committed_at for _, _, committed_at in self.epochs if committed_at), default=0)
-        metadata = replace(
-            result.metadata,
+        oldest = min((each.committed_at for each in self.epochs if each.committed_at), default=0)
+        seconds = {"total": time.perf_counter() - started}
+        metadata = result.metadata.replace_quickly(
             age_seconds=age_seconds(oldest),
-            seconds={"total": time.perf_counter() - started},
+            seconds=seconds,
+            stale_seconds=stale_seconds(complete_until),
             kept=True,
         )
         return QueryResult(result.schema, metadata, result.table)
+
+
+def _is_read_at(metadata: QueryMetadata, epochs: EpochsRead) -> bool:
+    """Whether a result is of some epochs: it may have been begun anew at others."""
+    return len(metadata.epochs) == len(epochs) and all(
+        metadata.epochs.get(each.group) == each.epoch and metadata.digests.get(each.group, "") == each.digest
+        for each in epochs
+    )
 
 
 class _Outcome(Enum):
@@ -215,7 +215,7 @@ class Computation:
         Raises:
             LivestateError: It failed.
         """
-        if dict(result.metadata.epochs) != {group: epoch for group, epoch, _ in self.epochs}:
+        if not _is_read_at(result.metadata, self.epochs):
             return result
         batches: list[pa.RecordBatch] = []
         nbytes = 0
@@ -225,11 +225,15 @@ class Computation:
             if nbytes > self._answers.most_answer_bytes:
                 self._answers.leave_out(self._question)
                 rest = chain(batches, result)
-                return QueryResult(result.schema, result.metadata, rest, result.close, result.close)
+                flowing = QueryResult(result.schema, result.metadata, rest, result.close, result.close)
+                flowing.explain = result.explain
+                return flowing
         found = QueryResult(result.schema, result.metadata, pa.Table.from_batches(batches, result.schema))
         self.outcome = KeptAnswer(self.statement, self.epochs, found)
         self._answers.put(self._question, self, self.outcome, nbytes)
-        return found
+        answer = QueryResult(found.schema, found.metadata, found.table or iter(batches))
+        answer.explain = result.explain
+        return answer
 
     def __enter__(self) -> Computation:
         return self

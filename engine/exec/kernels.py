@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any, Generic, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from engine.plan.plans import Summary, SummaryColumn
 from engine.plan.predicates import Comparison
-from engine.plan.row_tests import EVERY_ROW, AllTests, MemberTest, NullTest, RowTest, ValueTest
+from engine.plan.row_tests import (
+    EVERY_ROW,
+    AllTests,
+    Containment,
+    MemberTest,
+    NullTest,
+    RowTest,
+    TextTest,
+    ValueTest,
+)
 from engine.scan import LIVE_COLUMN, Scan, StoreView
 
 _LIVE = pa.scalar(1, pa.uint8())
@@ -23,6 +33,12 @@ _COMPARISONS = {
     Comparison.LESS_EQUAL: pc.less_equal,
     Comparison.GREATER: pc.greater,
     Comparison.GREATER_EQUAL: pc.greater_equal,
+}
+_CONTAINMENTS: Mapping[Containment, Callable[[Any, str], Any]] = {
+    Containment.WHOLE: pc.equal,
+    Containment.BEGIN: pc.starts_with,
+    Containment.END: pc.ends_with,
+    Containment.ANYWHERE: pc.match_substring,
 }
 Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
 
@@ -65,6 +81,19 @@ def passing_rows(rows: Rows, test: RowTest) -> Rows:
     return rows.filter(_mask(rows, test))
 
 
+def row_mask(rows: pa.RecordBatch, test: RowTest) -> npt.NDArray[np.bool_]:
+    """Whether each row passes a test.
+
+    Args:
+        rows: As those of `passing_rows`.
+        test: The test.
+    """
+    if test == EVERY_ROW:
+        return np.ones(rows.num_rows, np.bool_)
+    mask: npt.NDArray[np.bool_] = pc.fill_null(_mask(rows, test), False).to_numpy(zero_copy_only=False)
+    return mask
+
+
 def _mask(rows: pa.Table | pa.RecordBatch, test: RowTest) -> Any:
     """Whether each row passes, or NULL where it does not."""
     match test:
@@ -75,8 +104,13 @@ def _mask(rows: pa.Table | pa.RecordBatch, test: RowTest) -> Any:
             values = rows.column(column)
             passes = _COMPARISONS[comparison](values, value)
             return pc.or_kleene(passes, pc.is_nan(values)) if passes_nan else passes
-        case MemberTest(column, values):
-            return pc.is_in(rows.column(column), value_set=values)
+        case MemberTest(column, values, is_negated):
+            found = rows.column(column)
+            is_member = pc.is_in(found, value_set=values)
+            return pc.and_(found.is_valid(), pc.invert(is_member)) if is_negated else is_member
+        case TextTest(column, containment, text, is_negated):
+            passes = _CONTAINMENTS[containment](rows.column(column), text)
+            return pc.invert(passes) if is_negated else passes
         case AllTests(parts):
             return reduce(pc.and_kleene, (_mask(rows, part) for part in parts))
         case _:

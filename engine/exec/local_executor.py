@@ -108,7 +108,14 @@ class LocalExecutor:
             case _:
                 return self._engine_query(request)
 
-    def row(self, lookup: KeyLookup, key: int | str, pin: Pin, started: float) -> QueryResult:
+    def row(
+        self,
+        lookup: KeyLookup,
+        key: int | str,
+        pin: Pin,
+        started: float,
+        complete_until: int | None = None,
+    ) -> QueryResult:
         """Answer the most frequent query, one row by its key.
 
         Args:
@@ -116,6 +123,8 @@ class LocalExecutor:
             key: A value of the key's type.
             pin: What is read.
             started: When the query came, by `time.perf_counter`.
+            complete_until: Until when what is read lacks no commit, microseconds since 1970 UTC; None where
+                that is not known.
 
         Returns:
             The result, all of it there already.
@@ -129,7 +138,8 @@ class LocalExecutor:
             if view.definition.generation != lookup.definition.generation:
                 check_shapes(views, stores)
             row = view.row(key, lookup.column_indexes, lookup.schema)
-            metadata = lookup_metadata(view, 0 if row is None else 1, time.perf_counter() - started)
+            seconds = time.perf_counter() - started
+            metadata = lookup_metadata(view, 0 if row is None else 1, seconds, complete_until)
         return QueryResult(lookup.schema, metadata, lookup.no_row if row is None else row)
 
     def newest_epochs(self, stores: Collection[StoreName]) -> EpochsRead:
@@ -285,7 +295,7 @@ class LocalExecutor:
             return run(self._engine, request.statement, request.arguments, views, request.deadline), ()
         except BindingError as error:
             statement = _read_all_columns(request, error)
-            arguments = replace(request.arguments, lists={})
+            arguments = replace(request.arguments, lists=request.ready.catalog_rows)
             try:
                 running = run(self._engine, statement, arguments, views, request.deadline)
             except BindingError:
@@ -431,7 +441,7 @@ def _read_all_columns(request: Request, error: BindingError) -> ReadyStatement:
     shortcut of planning can be the cause.
     """
     try:
-        statement = read_all_columns(request.ready, request.dialect).statement
+        statement = read_all_columns(request.ready, request.dialect, request.deadline).statement
     except TEXT_REFUSALS as cause:
         raise refusal(request.ready, error) from cause
     return replace(statement, names=request.statement.names)

@@ -34,6 +34,8 @@ class QueryOptions:
             emptied at the start and removed at the end. None: the engine keeps to its memory.
         spill_limit_bytes: What all statements may put there together, as gathered rows and as what the engine
             works with, each; 0: nothing.
+        max_lag_seconds: How long ago the oldest commit may be that an answer lacks, unless its statement
+            allows more (`ReadPoint.allow_stale`); None for no limit.
     """
 
     memory_limit_bytes: int = 2 << 30
@@ -50,6 +52,7 @@ class QueryOptions:
     spill_directory: Path | None = None
     spill_limit_bytes: int = 8 << 30
     answer_bytes: int | None = None
+    max_lag_seconds: float | None = None
 
     @property
     def kept_answer_bytes(self) -> int:

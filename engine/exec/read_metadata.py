@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from engine.exec.query_result import QueryMetadata
 from engine.model.schema import Epoch, GroupName, StoreName
@@ -12,15 +13,34 @@ from engine.scan import ScanStatistics, StoreView
 MICROSECONDS = 1_000_000
 
 
-EpochsRead = tuple[tuple[GroupName, Epoch, int], ...]
-"""Store group, epoch, and when that was committed (microseconds since 1970 UTC), in order of the groups: two
-commits that had the same number one after the other are two epochs.
-"""
+class EpochRead(NamedTuple):
+    """An epoch as it is compared: two commits that had the same number one after the other, as where a
+    changelog was restored, are two epochs.
+
+    Attributes:
+        group: The store group.
+        epoch: The epoch.
+        committed_at: When it was committed, microseconds since 1970 UTC.
+        digest: As `ReadableEpoch.digest`.
+    """
+
+    group: GroupName
+    epoch: Epoch
+    committed_at: int
+    digest: str
+
+
+EpochsRead = tuple[EpochRead, ...]
+"""In order of the groups."""
 
 
 def epochs_of(views: Mapping[StoreName, StoreView]) -> EpochsRead:
     """The epochs that views show."""
-    return tuple(sorted({(view.definition.group, view.epoch, view.committed_at) for view in views.values()}))
+    found = {
+        EpochRead(view.definition.group, view.epoch, view.committed_at, view.digest)
+        for view in views.values()
+    }
+    return tuple(sorted(found))
 
 
 def metadata_of(
@@ -43,9 +63,10 @@ def metadata_of(
         The metadata.
     """
     epochs: dict[GroupName, Epoch] = {view.definition.group: view.epoch for view in views.values()}
+    digests = {view.definition.group: view.digest for view in views.values() if view.digest}
     age = age_seconds(min((view.committed_at for view in views.values() if view.committed_at), default=0))
     if rows_read is not None:
-        return QueryMetadata(plan, epochs, age, rows_read=rows_read, seconds=seconds)
+        return QueryMetadata(plan, epochs, age, rows_read=rows_read, digests=digests, seconds=seconds)
     return QueryMetadata(
         plan,
         epochs,
@@ -58,30 +79,48 @@ def metadata_of(
         blocks=sum(each.blocks for each in statistics),
         rows_read=sum(each.rows_read for each in statistics),
         rows=sum(each.rows for each in statistics),
+        digests=digests,
         seconds=seconds,
     )
 
 
-def lookup_metadata(view: StoreView, rows: int, seconds: float) -> QueryMetadata:
+_LOOKUP = QueryMetadata("lookup", {}, 0.0)
+
+
+def lookup_metadata(
+    view: StoreView, rows: int, seconds: float, complete_until: int | None = None
+) -> QueryMetadata:
     """What a lookup of one row read.
 
     Args:
         view: The store.
         rows: How many rows were found.
         seconds: Time that it took.
+        complete_until: As that of `stale_seconds`.
 
     Returns:
         The metadata.
     """
-    return QueryMetadata(
-        "lookup",
-        {view.definition.group: view.epoch},
-        age_seconds(view.committed_at),
+    group = view.definition.group
+    return _LOOKUP.replace_quickly(
+        epochs={group: view.epoch},
+        age_seconds=age_seconds(view.committed_at),
         rows_read=rows,
         seconds={"total": seconds},
+        digests={group: view.digest} if view.digest else {},
+        stale_seconds=stale_seconds(complete_until),
     )
 
 
 def age_seconds(committed_at: int) -> float:
     """Age of an epoch, which was committed at a number of microseconds since 1970; 0 for none."""
     return max(0.0, time.time() - committed_at / MICROSECONDS) if committed_at else 0.0
+
+
+def stale_seconds(complete_until: int | None) -> float | None:
+    """As `QueryMetadata.stale_seconds`, of what lacks no commit that was made until some time.
+
+    Args:
+        complete_until: The time, microseconds since 1970 UTC; 0 and None where there is none.
+    """
+    return max(0.0, time.time() - complete_until / MICROSECONDS) if complete_until else None

@@ -17,12 +17,14 @@ from engine.exec.argument_maker import ArgumentMaker
 from engine.exec.local_executor import LocalExecutor
 from engine.model.read_point import ReadPoint
 from engine.model.schema import GroupName
+from engine.model.table_shapes import ExpectedShapes
 from engine.plan.arguments import Given, parameter_values
 from engine.plan.values import Arguments
 from engine.sql.parse import StatementClass
 from engine.statements.request import Request
 from engine.statements.statement_cache import ReadyText
-from engine.statements.texts import ExpectedShapes, Texts, refuse_outdated
+from engine.statements.texts import Texts, refuse_outdated
+from engine.telemetry.spans import span
 
 LONG_SECONDS = 0.005
 """What takes longer may have outlived its caller, who is asked then: Flight takes 0.1 ms to answer."""
@@ -54,6 +56,7 @@ class Requests:
         expected_shapes: ExpectedShapes | None,
         written: str | None = None,
         started: float | None = None,
+        user: str = "",
     ) -> Request:
         """A statement to run.
 
@@ -66,6 +69,7 @@ class Requests:
             expected_shapes: What its names meant when the client was told its columns; None where it was not.
             written: What the client wrote, where values were taken out of it; None where that is the text.
             started: When it came, by `time.perf_counter`; None for now.
+            user: The name of whoever asks.
 
         Returns:
             The statement: with what its names mean now, or where its columns are others so, with what they
@@ -75,7 +79,8 @@ class Requests:
             LivestateError: It is not valid, as kind and message say.
         """
         begun = perf_counter()
-        ready, resolved = self._texts.ready_text(text, dialect, read_point, deadline)
+        with span("parse"):
+            ready, resolved = self._texts.ready_text(text, dialect, read_point, deadline, user)
         if perf_counter() - begun > LONG_SECONDS:
             deadline.check()
         request = Request(

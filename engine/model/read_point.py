@@ -17,9 +17,12 @@ class AsOfEpoch:
 
     Attributes:
         epoch: The epoch.
+        digest: Digest of its commit, which tells it from an epoch of this number in another history of the
+            changelog; empty for whichever there is.
     """
 
     epoch: Epoch
+    digest: str = ""
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,8 @@ class ReadPoint:
             the default is.
         as_of_default: The same for all groups that `as_of` does not name. An epoch can be meant by one group
             only.
+        allow_stale: Whether a host may answer that is further behind than it may be (`max_lag_seconds` of
+            `engine.exec.query_options`). The two limits above hold all the same.
         generations: How many migrations of a group may be in effect, where the columns of an answer are told
             already. Clients do not ask for it.
     """
@@ -67,11 +72,18 @@ class ReadPoint:
     max_staleness_seconds: float | None = None
     as_of: Mapping[GroupName, AsOf | None] = field(default_factory=dict)
     as_of_default: AsOf | None = None
+    allow_stale: bool = False
     generations: Mapping[GroupName, range] = field(default_factory=dict)
 
     def group_as_of(self, group: GroupName) -> AsOf | None:
         """What to read of a group; None for the newest within the limits."""
         return self.as_of.get(group, self.as_of_default)
 
+    @property
+    def is_newest(self) -> bool:
+        """Whether it asks for the newest epochs without any limit."""
+        return self is NEWEST or self in (NEWEST, _NEWEST_OR_STALE)
+
 
 NEWEST = ReadPoint()
+_NEWEST_OR_STALE = ReadPoint(allow_stale=True)

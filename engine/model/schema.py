@@ -63,6 +63,8 @@ class StoreDefinition:
         columns: What tells each column of `stored_schema` from all others that the store ever had.
         next_column: The number that the next new column gets.
         generation: Number of the migration that made this of the store; 0 as it was created.
+        since: Number of the amendment of the store group that dropped the last store of this name; 0 where
+            there was none. It is not stored here: the changelog knows it.
     """
 
     name: StoreName
@@ -77,13 +79,18 @@ class StoreDefinition:
     columns: tuple[Column, ...]
     next_column: int
     generation: int = 0
+    since: int = 0
 
     def is_as(self, other: StoreDefinition) -> bool:
         """Whether users see no difference to another definition: it differs in the numbers of its columns at
         most.
         """
         return self == replace(
-            other, columns=self.columns, next_column=self.next_column, generation=self.generation
+            other,
+            columns=self.columns,
+            next_column=self.next_column,
+            generation=self.generation,
+            since=self.since,
         )
 
     def column(self, name: str) -> Column:

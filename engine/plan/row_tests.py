@@ -8,7 +8,8 @@ itself; a test says for each comparison whether NaN passes it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import Enum
 
 import pyarrow as pa
 from sqlglot import exp
@@ -66,10 +67,43 @@ class ValueTest:
 
 @dataclass(frozen=True)
 class MemberTest:
-    """Equality to one of some values of the column's type, none of them null. NULL does not pass."""
+    """Equality to one of some values of the column's type, none of them null. NULL does not pass.
+
+    Attributes:
+        column: The column.
+        values: The values.
+        is_negated: Whether it is equality to none of them.
+    """
 
     column: str
     values: pa.Array
+    is_negated: bool = False
+
+
+class Containment(Enum):
+    """Where in a text another one stands."""
+
+    WHOLE = "whole"
+    BEGIN = "begin"
+    END = "end"
+    ANYWHERE = "anywhere"
+
+
+@dataclass(frozen=True)
+class TextTest:
+    """Whether a text holds another one, byte by byte. NULL does not pass.
+
+    Attributes:
+        column: The column, of texts.
+        containment: Where.
+        text: What it holds.
+        is_negated: Whether it is not to.
+    """
+
+    column: str
+    containment: Containment
+    text: str
+    is_negated: bool = False
 
 
 @dataclass(frozen=True)
@@ -86,9 +120,50 @@ class AnyTest:
     parts: tuple[RowTest, ...]
 
 
-RowTest = NullTest | ValueTest | MemberTest | AllTests | AnyTest
+RowTest = NullTest | ValueTest | MemberTest | TextTest | AllTests | AnyTest
 NO_ROW = AnyTest(())
 EVERY_ROW = AllTests(())
+_OPPOSITES = {
+    Comparison.LESS: Comparison.GREATER_EQUAL,
+    Comparison.LESS_EQUAL: Comparison.GREATER,
+    Comparison.GREATER: Comparison.LESS_EQUAL,
+    Comparison.GREATER_EQUAL: Comparison.LESS,
+}
+
+
+def opposite_test(test: RowTest) -> RowTest | None:
+    """The test that rows pass which surely fail another one; rows for which that is NULL pass neither.
+
+    Args:
+        test: Of a condition without NULL as a value.
+
+    Returns:
+        The test; None for what all rows pass, or none, as that may stand for a condition that is NULL.
+    """
+    match test:
+        case NullTest(column, passes_null):
+            return NullTest(column, not passes_null)
+        case ValueTest(column, Comparison.EQUAL, value):
+            is_floating = pa.types.is_floating(value.type)
+            return AnyTest(
+                (
+                    ValueTest(column, Comparison.LESS, value),
+                    ValueTest(column, Comparison.GREATER, value, is_floating),
+                )
+            )
+        case ValueTest(column, comparison, value, passes_nan):
+            passes_nan = pa.types.is_floating(value.type) and not passes_nan
+            return ValueTest(column, _OPPOSITES[comparison], value, passes_nan)
+        case MemberTest(column, values, is_negated):
+            return MemberTest(column, values, not is_negated) if len(values) else None
+        case TextTest():
+            return replace(test, is_negated=not test.is_negated)
+        case _:
+            parts = [opposite_test(part) for part in test.parts]
+            known = tuple(part for part in parts if part is not None)
+            if not known or len(known) < len(parts):
+                return None
+            return AnyTest(known) if isinstance(test, AllTests) else AllTests(known)
 
 
 def null_test(node: exp.Expr, resolve: ColumnResolver) -> NullTest | None:

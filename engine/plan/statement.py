@@ -178,11 +178,12 @@ def lists_fit(bound: BoundStatement) -> bool:
     Returns:
         False if the statement must be parsed with its lists in place.
     """
+    lifted = bound.list_schemas.keys() - bound.catalog_tables.keys()
     if bound.tree is None:
-        return not bound.list_schemas
+        return not lifted
     seen = set()
     for table in bound.tree.find_all(exp.Table):
-        if table.name not in bound.list_schemas:
+        if table.name not in lifted:
             continue
         if holds_unnamed(table):
             return False
@@ -193,7 +194,7 @@ def lists_fit(bound: BoundStatement) -> bool:
             member = select.find_ancestor(exp.In) if select is not None else None
             if member is None or not _fits(bound, member.this, bound.list_schemas[table.name].field(0).type):
                 return False
-    return seen == set(bound.list_schemas)
+    return seen == lifted
 
 
 def _fits(bound: BoundStatement, node: exp.Expr, arrow_type: pa.DataType) -> bool:

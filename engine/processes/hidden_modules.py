@@ -29,3 +29,10 @@ def hide_pandas() -> None:
     pandas': a quarter of a second and 36 MB of memory for nothing, in every host.
     """
     sys.meta_path.insert(0, _PandasRefusal())
+
+
+def show_pandas() -> None:
+    """Have this process find pandas again, if it is installed. For one that has hidden it, as all verbs do,
+    and turns out to be the driver of Spark, which asks for it.
+    """
+    sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, _PandasRefusal)]

@@ -66,7 +66,7 @@ class RightOfWay:
         traceback: TracebackType | None,
     ) -> None:
         self._began.pop(threading.get_ident(), None)
-        if not self._began:
+        if not self._began and not self._is_clear.is_set():
             self._is_clear.set()
 
     def has_short_calls(self) -> bool:

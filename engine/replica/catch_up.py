@@ -111,6 +111,10 @@ class CatchUpState:
         self._check_stage("rebuild late partitions", [Stage.BUILDING, Stage.READABLE])
         return replace(self, late=Source.UNSURE)
 
+    def give_up_late(self) -> CatchUpState:
+        """The late partitions are not to be here any more."""
+        return replace(self, late=None)
+
     def join_late(self) -> CatchUpState:
         """The late partitions have caught up with the others, and go on with them."""
         self._check_source("join late partitions", Track.LATE, [Source.COMMITS])

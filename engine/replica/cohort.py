@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Executor, wait
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from dataclasses import dataclass
+from threading import Event
+
+import pyarrow as pa
 
 from engine.changelog import Changelog, Commit, Snapshot
-from engine.model.schema import Epoch, GroupName
+from engine.errors import Cancelled, Unavailable
+from engine.model.schema import Epoch, GroupName, StoreName
+from engine.replica.build_meter import BuildMeter
 from engine.replica.changes import Changes, add_changes, can_be_taken_with
-from engine.replica.commit_queue import CommitQueue, is_large, never_stop
+from engine.replica.commit_queue import CommitQueue, is_large, never_stop, own_bytes
 from engine.replica.partition_keys import Definitions, PartitionKey
 from engine.state.partition import PartitionStore
 from engine.state.partition_shape import Migrated
@@ -18,6 +24,10 @@ MOST_SEGMENTS = 48
 """A partition with more segments waits for compaction before it takes the next epoch: reads stay fast however
 fast epochs come.
 """
+EPOCHS_BETWEEN_ADVANCES = 32
+"""Partitions without rows are looked at this often, whether they are to note their epoch."""
+BUILT_TOGETHER = 2
+"""Partitions of a group that are built at once, so that several groups that are built get on together."""
 
 
 @dataclass(frozen=True)
@@ -27,10 +37,12 @@ class CollectedCommits:
     Attributes:
         commit: The last of the commits.
         changes: What they bring to each partition that gets anything.
+        is_large: Whether rows are read while they are applied.
     """
 
     commit: Commit
     changes: Mapping[PartitionKey, Changes]
+    is_large: bool = False
 
 
 class Cohort:
@@ -43,8 +55,13 @@ class Cohort:
         request_compaction: Is told of each partition store that got rows, for compaction.
         epoch: The epoch that partitions without rows would be at.
         stops_at: Says at which epochs all partitions must stop, however many follow.
+        builders: Runs partitions side by side for what takes long; `workers` by default.
+        large_workers: Likewise for large epochs of a group that can be read.
+        stopping: Ends what takes long when it is set.
+        clock: Gives the time in seconds that never go back.
 
     Attributes:
+        meter: Counts what is read.
         partitions: The partition stores; those that cannot all take an epoch are at different ones for a
             while.
         epoch: The epoch that all of them have reached.
@@ -60,7 +77,12 @@ class Cohort:
         request_compaction: Callable[[PartitionStore], None],
         epoch: Epoch,
         stops_at: Callable[[Commit], bool] = never_stop,
+        builders: Executor | None = None,
+        large_workers: Executor | None = None,
+        stopping: Event | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self.meter = BuildMeter(clock)
         self.partitions: dict[PartitionKey, PartitionStore] = {}
         self.epoch = epoch
         self.digest = ""
@@ -69,20 +91,44 @@ class Cohort:
         self._changelog = changelog
         self._workers = workers
         self._request_compaction = request_compaction
+        self._builders = builders or workers
+        self._large_workers = large_workers or workers
+        self._stopping = stopping or Event()
         self._queue = CommitQueue(group, changelog, stops_at)
         self._has_failed = False
+        # Kept, so that an epoch costs what it touches: there can be thousands of partitions.
+        self._is_even = False
+        self._applied_sum: int | None = None
 
     @property
     def is_even(self) -> bool:
         """Whether no partition is ahead of the others, as some are when an epoch could not be
         applied to all.
         """
-        return all(store.version.epoch <= self.epoch for store in self.partitions.values())
+        if not self._is_even:
+            self._is_even = all(store.version.epoch <= self.epoch for store in self.partitions.values())
+        return self._is_even
+
+    @property
+    def applied_sum(self) -> int:
+        """The sum of the epochs that the partitions have noted themselves."""
+        if self._applied_sum is None:
+            self._applied_sum = sum(store.applied for store in self.partitions.values())
+        return self._applied_sum
 
     @property
     def following(self) -> Commit | None:
         """The next commit, if `look_ahead` has read it already."""
         return self._queue.first
+
+    def forget_commits(self) -> None:
+        """Read the commits that follow again: something was decided of them."""
+        self._queue.clear()
+
+    @property
+    def nbytes_ahead(self) -> int:
+        """Stored bytes of the commits that `look_ahead` has read already."""
+        return self._queue.nbytes(self.partitions.keys())
 
     def look_ahead(self, last: Epoch | None = None) -> Sequence[Commit] | None:
         """The commits that follow, as many as may be taken together; as `CommitQueue.fill`.
@@ -94,7 +140,10 @@ class Cohort:
             LivestateError: The very next commit cannot be read.
             DivergedError: It was committed behind another epoch than the partitions have reached.
         """
-        return self._queue.fill(self.epoch, self.digest, self.partitions.keys(), last)
+        commits = self._queue.fill(self.epoch, self.digest, self.partitions.keys(), last)
+        if commits and self.meter.reached is None:
+            self.meter.reached = commits[0].written - commits[0].nbytes
+        return commits
 
     def collect(self, stores_of: Callable[[Commit], Definitions]) -> CollectedCommits:
         """Read what the commits bring that `look_ahead` found, up to a good one to stop at.
@@ -110,77 +159,164 @@ class Cohort:
             LivestateError: The very next commit cannot be read; the next call tries again.
         """
         newest: Commit | None = None
+        is_alone = False
         changes: Mapping[PartitionKey, Changes] = {}
         # What was too much together, or stands behind other epochs, is met alone.
         for commit in self._queue.next_commits(is_single=self._has_failed):
-            is_alone = is_large(commit, self.partitions.keys())
             try:
                 definitions = stores_of(commit)
-                if newest is not None and (is_alone or not can_be_taken_with(commit, newest, definitions)):
+                is_next_large = is_large(commit, self.partitions.keys())
+                if newest is not None and (
+                    is_next_large or not can_be_taken_with(commit, newest, definitions)
+                ):
                     break
                 changes = add_changes(
-                    changes, self._changelog, commit, definitions, self.partitions, is_large=is_alone
+                    changes,
+                    self._changelog,
+                    commit,
+                    definitions,
+                    self._partitions_touched(commit),
+                    is_large=is_next_large,
                 )
             except Exception:
                 if newest is None:
                     self._queue.clear()  # small epochs have their rows in the commit: it is to be read again
                     raise
                 break  # the commits before it are fine; the next call meets this one first
-            newest = commit
+            newest, is_alone = commit, is_next_large
             if is_alone:
                 break
         assert newest is not None
-        return CollectedCommits(newest, changes)
+        return CollectedCommits(newest, changes, is_alone)
 
-    def apply(self, collected: CollectedCommits) -> Commit:
+    def _partitions_touched(self, commit: Commit) -> Mapping[PartitionKey, PartitionStore]:
+        """The partitions that a commit may bring anything to, or that may have it already."""
+        brings_rows_alone = (
+            not commit.cutoffs and not commit.replaced and commit.generation == self.generation
+        )
+        if not (brings_rows_alone and self.is_even):
+            return self.partitions
+        return {key: self.partitions[key] for key in commit.places if key in self.partitions}
+
+    def apply(self, collected: CollectedCommits, *, is_readable: bool = False) -> Commit:
         """Apply what commits bring.
 
         Args:
             collected: As `collect` gave it.
+            is_readable: Whether the group can be read: what is large does not wait behind builds then.
 
         Returns:
             The commit that all partitions are at now.
 
         Raises:
             UnreadableRowsError: Rows of a large commit are damaged. The epoch stays.
+            Cancelled: The host stops, and the commit is a large one.
             LivestateError: It cannot be applied. The epoch stays, and the next `collect` takes the next
                 commit alone.
         """
         commit, changes = collected.commit, collected.changes
-        self._has_failed = True
-        self._run_for_each(lambda key: self._apply(commit, key, changes[key]), changes)
-        for key, store in self.partitions.items():
-            if key not in changes:
-                store.advance(commit.epoch, commit.digest)
+        read = 0 if self.meter.reached is None else commit.written - self.meter.reached
+        self.meter.begin_step(commit.written, read, own_bytes(commit, self.partitions.keys()))
+        was_even = self.is_even
+        applied_sum = self.applied_sum - sum(self.partitions[key].applied for key in changes)
+        self._has_failed, self._is_even, self._applied_sum = True, False, None
+        try:
+            if collected.is_large:
+                workers = self._large_workers if is_readable else self._builders
+                self._build_each(lambda key: self._build(commit, key, changes[key]), changes, workers)
+            else:
+                self._run_for_each(lambda key: self._apply(commit, key, changes[key]), changes)
+        except BaseException:
+            self._queue.clear()  # the changelog may have other commits by now: they are to be read again
+            raise
+        if commit.epoch // EPOCHS_BETWEEN_ADVANCES > self.epoch // EPOCHS_BETWEEN_ADVANCES:
+            for key, store in self.partitions.items():
+                if key not in changes:
+                    store.advance(commit.epoch, commit.digest)
+        else:
+            applied_sum += sum(self.partitions[key].applied for key in changes)
+            self._applied_sum = applied_sum
         self.epoch, self.digest, self.generation = commit.epoch, commit.digest, commit.generation
-        self._has_failed = False
+        self._has_failed, self._is_even = False, was_even
         self._queue.drop(commit.epoch)
+        self.meter.end_step()
         return commit
 
     def _run_for_each(self, work: Callable[[PartitionKey], None], keys: Iterable[PartitionKey]) -> None:
         """Do something to each of some partitions. Also where it fails for one, all are done when this ends.
 
         What is tried next is made for the epochs that the partitions have reached: one that still came to
-        another would fold its rows twice.
+        another would fold its rows twice. They are compacted only then: merges would take processors and the
+        interpreter from the partitions that the epoch waits for.
         """
-        begun = [self._workers.submit(work, key) for key in keys]
-        wait(begun)
-        for each in begun:
+        begun = {key: self._workers.submit(work, key) for key in keys}
+        wait(begun.values())
+        for key in begun:
+            self._request_compaction(self.partitions[key])
+        for each in begun.values():
             each.result()
+
+    def _build_each(
+        self, work: Callable[[PartitionKey], None], keys: Iterable[PartitionKey], workers: Executor
+    ) -> None:
+        """As `_run_for_each` for what takes long: beside what is to be soon, and a few at once. What is not
+        begun when one fails, or the host stops, is not done.
+        """
+        waiting, begun = list(keys), set[Future[None]]()
+        failures: list[BaseException] = []
+        while begun or waiting:
+            while waiting and len(begun) < BUILT_TOGETHER:
+                begun.add(workers.submit(work, waiting.pop(0)))
+            done, begun = wait(begun, return_when=FIRST_COMPLETED)
+            failures += [error for error in (each.exception() for each in done) if error is not None]
+            if failures or self._stopping.is_set():
+                waiting.clear()
+        if failures:
+            raise failures[0]
+        self._check_not_stopping()
+
+    def _check_not_stopping(self) -> None:
+        if self._stopping.is_set():
+            raise Cancelled("The host stops; what it was building is begun again at its next start.")
+
+    def _batches_until_stop(
+        self, batches: Iterable[pa.RecordBatch], store: StoreName, generation: int
+    ) -> Iterator[pa.RecordBatch]:
+        """Batches, until the host stops, or hears that they are of a store that was dropped.
+
+        Args:
+            batches: The batches.
+            store: The store that they are of.
+            generation: As of the commit or snapshot that has them.
+        """
+        for batch in batches:
+            self._check_not_stopping()
+            if self._changelog.exclusions(self._group).is_dropped(store, generation):
+                raise Unavailable(f"Store {store} was dropped: what was being built of it is given up.")
+            yield batch
 
     def _apply(self, commit: Commit, key: PartitionKey, changes: Changes) -> None:
         store = self.partitions[key]
         if len(store.version.segments) > MOST_SEGMENTS:
             store.compact()
+        rows = changes.rows()
+        if rows is not None and changes.unread is not None:
+            rows = self.meter.count_batches(
+                self._batches_until_stop(rows, key[0], commit.generation), own_bytes(commit, (key,))
+            )
         store.apply(
             commit.epoch,
-            changes.rows(),
+            rows,
             replaces=changes.replaces,
             cutoff=changes.cutoff,
             migrated=changes.migrated,
             digest=commit.digest,
         )
-        self._request_compaction(store)
+
+    def _build(self, commit: Commit, key: PartitionKey, changes: Changes) -> None:
+        """As `_apply`, for a commit that takes long."""
+        self._apply(commit, key, changes)
+        self._request_compaction(self.partitions[key])
 
     def load(self, snapshot: Snapshot, definitions: Definitions) -> None:
         """Bring the partitions to a snapshot; those that are at its epoch or later stay as they are.
@@ -192,15 +328,24 @@ class Cohort:
         Raises:
             Corrupt: Its rows cannot be read; partitions may be at different epochs now, and all can go on
                 from any source.
+            Cancelled: The host stops.
             LivestateError: Likewise; the changelog cannot be reached, or the disk is full.
         """
         snapshots = self._changelog.snapshots(self._group)
+        self._is_even, self._applied_sum = False, None
+        stored = snapshot.partition_bytes
+        needed = [key for key, store in self.partitions.items() if store.applied < snapshot.epoch]
+        own = sum(stored.get(key, 0) for key in needed)
+        self.meter.begin_step(snapshot.written, snapshot.nbytes, own)
 
         def restore(key: PartitionKey) -> None:
             store = self.partitions[key]
             if store.applied < snapshot.epoch:
                 definition = definitions[key[0]]
-                batches = snapshots.batches(snapshot, definition, key[1])
+                found = self._batches_until_stop(
+                    snapshots.batches(snapshot, definition, key[1]), key[0], snapshot.generation
+                )
+                batches = self.meter.count_batches(found, stored.get(key, 0))
                 store.restore(
                     snapshot.epoch,
                     batches,
@@ -210,9 +355,10 @@ class Cohort:
                 )
                 self._request_compaction(store)
 
-        self._run_for_each(restore, self.partitions)
+        self._build_each(restore, self.partitions, self._builders)
         self.epoch, self.digest, self.generation = snapshot.epoch, snapshot.digest, snapshot.generation
         self._queue.clear()
+        self.meter.end_step()
 
     def join(self, partitions: Mapping[PartitionKey, PartitionStore], definitions: Definitions) -> None:
         """Take in partitions that are at the cohort's epoch, or have nothing to get from the epochs up to it
@@ -231,6 +377,7 @@ class Cohort:
                 migrated = Migrated(definitions[key[0]], self.generation)
                 store.apply(self.epoch, None, migrated=migrated, digest=self.digest)
         self.partitions.update(partitions)
+        self._is_even, self._applied_sum = False, None
 
     def close(self) -> None:
         """Close the partitions and note their epoch."""

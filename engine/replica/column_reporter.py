@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from weakref import ref
 
 import pyarrow as pa
 
@@ -18,6 +19,7 @@ from engine.model.schema import PartitionId, StoreName
 from engine.state.formats import SegmentId
 from engine.state.segment import Segment
 from engine.state.state_view import StateView
+from engine.state.version import Version
 
 MOST_COLUMNS = 64
 """Columns of a store that are reported, its first ones: a report stays small."""
@@ -34,12 +36,19 @@ class _Known:
     Attributes:
         schema: Its schema.
         segments: The segments that it had.
+        versions: What its partitions looked like; nothing is kept in memory for this.
         columns: What its columns are like.
     """
 
     schema: pa.Schema
     segments: frozenset[tuple[PartitionId, SegmentId]]
+    versions: Mapping[PartitionId, ref[Version]]
     columns: Mapping[str, ColumnReport]
+
+    def has_seen(self, number: PartitionId, version: Version) -> bool:
+        """Whether a partition looks as it did."""
+        known = self.versions.get(number)
+        return known is not None and known() is version
 
 
 class ColumnReporter:
@@ -55,21 +64,33 @@ class ColumnReporter:
             store: The store.
         """
         name, schema = store.definition.name, store.definition.schema
+        known = self._known.get(name)
+        if known is not None and known.schema.equals(schema):
+            # There can be thousands of partitions, of which an epoch touches a few.
+            changed = [
+                (number, version)
+                for number, version in store.versions.items()
+                if not known.has_seen(number, version)
+            ]
+            new_rows = sum(
+                entry.segment.rows
+                for number, version in changed
+                for entry in version.segments
+                if (number, entry.segment.id) not in known.segments
+            )
+            if new_rows * _NEW_SHARE <= sum(version.stored_rows for version in store.versions.values()):
+                return known.columns
         segments = {
             (number, entry.segment.id): entry.segment
             for number, version in store.versions.items()
             for entry in version.segments
         }
-        known = self._known.get(name)
-        if known is not None and known.schema.equals(schema):
-            new_rows = sum(each.rows for place, each in segments.items() if place not in known.segments)
-            if new_rows * _NEW_SHARE <= sum(each.rows for each in segments.values()):
-                return known.columns
         found = {
             field.name: _column_report(field, list(segments.values()))
             for field in list(schema)[:MOST_COLUMNS]
         }
-        self._known[name] = _Known(schema, frozenset(segments), found)
+        versions = {number: ref(version) for number, version in store.versions.items()}
+        self._known[name] = _Known(schema, frozenset(segments), versions, found)
         return found
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from engine.changelog import Changelog, Commit
 from engine.model.schema import Epoch, GroupName
-from engine.replica.history import check_follows
+from engine.replica.history import check_follows, is_first_behind
 from engine.replica.partition_keys import PartitionKey
 
 MOST_EPOCHS_TOGETHER = 64
@@ -72,7 +72,12 @@ def _load(commit: Commit, partitions: Collection[PartitionKey]) -> _Load:
 
 def is_large(commit: Commit, partitions: Collection[PartitionKey]) -> bool:
     """Whether a commit has so many rows for some partitions that they are not to be in memory together."""
-    return _load(commit, partitions).nbytes >= LARGE_EPOCH_BYTES
+    return own_bytes(commit, partitions) >= LARGE_EPOCH_BYTES
+
+
+def own_bytes(commit: Commit, partitions: Collection[PartitionKey]) -> int:
+    """The stored bytes of the rows that a commit has for some partitions."""
+    return _load(commit, partitions).nbytes
 
 
 def never_stop(commit: Commit) -> bool:
@@ -103,6 +108,10 @@ class CommitQueue:
         """The next commit, if it is read already."""
         return self._commits[0] if self._commits else None
 
+    def nbytes(self, partitions: Collection[PartitionKey]) -> int:
+        """Stored bytes that the commits have for some partitions."""
+        return sum(_load(commit, partitions).nbytes for commit in self._commits)
+
     def fill(
         self, epoch: Epoch, digest: str, partitions: Collection[PartitionKey], last: Epoch | None = None
     ) -> Sequence[Commit] | None:
@@ -126,16 +135,18 @@ class CommitQueue:
         load = sum((_load(commit, partitions) for commit in self._commits), _Load())
         stop = self._stop
         digest = self._commits[-1].digest if self._commits else digest
-        while len(self._commits) + len(found) < MOST_EPOCHS_TOGETHER and not load.is_enough and stop is None:
-            following = Epoch(epoch + len(self._commits) + len(found) + 1)
-            if last is not None and following > last:
-                break
+        before = Epoch(epoch + len(self._commits))
+        most = MOST_EPOCHS_TOGETHER - len(self._commits)
+        following = self._changelog.read_following(
+            self._group, before, most if last is None else min(most, last - before)
+        )
+        while len(found) < most and not load.is_enough and stop is None:
             try:
-                commit = self._changelog.read_commit(self._group, following)
+                commit = next(following, None)
                 if commit is not None:
                     check_follows(self._changelog, commit, digest)
                     if self._stops_at(commit):
-                        stop = following
+                        stop = commit.epoch
             except Exception:
                 if not self._commits and not found:
                     raise
@@ -145,9 +156,7 @@ class CommitQueue:
             found.append(commit)
             digest = commit.digest
             load += _load(commit, partitions)
-        before = Epoch(epoch + len(self._commits))
-        if found and before and not self._changelog.holds(self._group, before):
-            # Epoch 1 never has rows, so it needs no commit before it.
+        if found and not is_first_behind(self._changelog, self._group, before):
             self.clear()
             return None
         # Not before it is known that they are the ones that were first committed: what fails until then is

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from engine.errors import Corrupt, InvalidInput
+from engine.changelog.kept_catalog import KeptCatalog
+from engine.errors import Corrupt, InvalidInput, Unavailable
 
 DIRECTORY_FORMAT = 1
 _MARKER = "livestate.json"
+_CATALOG = "catalog.json"
 
 
 def claim(directory: Path, changelog: str | None) -> None:
@@ -62,3 +64,36 @@ def owner_of(directory: Path) -> str:
             "The data directory's livestate.json is damaged; delete the directory and the host rebuilds it "
             "from the changelog."
         ) from error
+
+
+def keep_catalog(directory: Path, catalog: KeptCatalog) -> None:
+    """Keep what is known of a changelog's stores, in place of what was kept before.
+
+    Args:
+        directory: The data directory.
+        catalog: What is known.
+
+    Raises:
+        Unavailable: The disk does not take it.
+    """
+    written = (directory / _CATALOG).with_suffix(".tmp")
+    try:
+        written.write_bytes(catalog.to_bytes())
+        written.rename(directory / _CATALOG)
+    except OSError as error:
+        raise Unavailable(
+            f"The host cannot keep the catalogue of the changelog in its data directory ({error.strerror})."
+        ) from error
+
+
+def kept_catalog(directory: Path) -> KeptCatalog | None:
+    """What was kept of the stores of the changelog that a data directory belongs to; None where nothing was.
+
+    Raises:
+        Corrupt: It is damaged, or of a format that this version does not know.
+    """
+    try:
+        kept = KeptCatalog.from_bytes((directory / _CATALOG).read_bytes())
+    except FileNotFoundError:
+        return None
+    return kept if is_data_directory(directory) and owner_of(directory) == kept.identity else None

@@ -41,7 +41,7 @@ class DirectoryInspection:
         self._digests: dict[tuple[GroupName, Epoch], str] = {}
         self._partitions = [
             (definition, PartitionId(number))
-            for definition in changelog.definitions().values()
+            for definition in changelog.readable_catalog().stores.values()
             for number in range(definition.partitions)
             if (directory / partition_path(definition, PartitionId(number))).is_dir()
         ]

@@ -61,10 +61,14 @@ def log_failure(log: logging.Logger, what: object, error: BaseException) -> None
         what: What failed, for the beginning of a sentence.
         error: How.
     """
+    # What fails is tried again and again; that it fails in the same way is told once in a while.
+    repeats = {"repeats": f"{what}: {type(error).__name__} {error}"}
     if isinstance(error, LivestateError):
-        log.warning("%s is not getting on: %s", what, error.message)
+        log.warning("%s is not getting on: %s", what, error.message, extra=repeats)
     else:
-        log.error("%s failed in a way that nobody expected; it is tried again.", what, exc_info=error)
+        log.error(
+            "%s failed in a way that nobody expected; it is tried again.", what, exc_info=error, extra=repeats
+        )
 
 
 @dataclass(frozen=True)

@@ -3,38 +3,58 @@
 from __future__ import annotations
 
 import logging
+import os
+import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from threading import Condition, Event, Thread
+from threading import Condition, Event, Lock, Thread
 
-from engine.changelog import Changelog
+from engine.changelog import Catalog, Changelog, StoreDrop
+from engine.changelog.kept_catalog import KeptCatalog
 from engine.cluster.reports import GroupReport, StoreReport
-from engine.errors import Unavailable
+from engine.errors import LivestateError, Unavailable
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
+from engine.processes.right_of_way import lower_priority
 from engine.replica.compactor import Compactor
-from engine.replica.data_directory import claim
+from engine.replica.data_directory import claim, is_data_directory, keep_catalog, kept_catalog
+from engine.replica.figures import ReplicaFigures
 from engine.replica.group import GroupState
 from engine.replica.group_setup import GroupSetup, every_partition
 from engine.replica.group_views import Retention
+from engine.replica.open_files import raise_open_files_limit
+from engine.replica.progress_watch import ProgressWatch
 from engine.replica.scrubber import Scrubber, ScrubOptions, ScrubStatus
 from engine.replica.snapshotter import SnapshotOptions, Snapshotter
 from engine.replica.store_catalog import StoreCatalog
-from engine.replica.store_status import group_status
+from engine.replica.store_status import group_status, unreadable_status
 from engine.replica.task_runner import Task, TaskRunner, Work
+from engine.replica.turn_table import TurnTable
+from engine.replica.turns import Lane, Turn
 from engine.scan import StoreStatus, StoreView
 from engine.state.cache import ColumnCache
-from engine.state.rocks import write_buffers
+from engine.state.rocks import shared_options
 from engine.state.state_options import MIB, StateOptions
 
 _log = logging.getLogger(__name__)
 
-SECONDS_BETWEEN_DEFINITIONS = 1.0
-"""How often stores without a first epoch, and space to be given back, are looked for."""
+SECONDS_BETWEEN_SEARCHES = 1.0
+"""How often stores without a first epoch are looked for."""
+SECONDS_BETWEEN_RELEASES = 1.0
+"""How often space to be given back is looked for in a group."""
+OPEN_THREADS = 8
+QUICK_PARTITIONS = 64
+"""Partitions that are opened at once by a thread that other groups wait for."""
+
+
+def usable_cores() -> int:
+    """How many cores this process may use, and 2 at least: who waits for the disk needs none."""
+    return max(2, len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 2)
 
 
 @dataclass(frozen=True)
@@ -43,8 +63,11 @@ class FollowerOptions:
 
     Attributes:
         poll_seconds: How often it looks for an epoch that it was not told of.
-        apply_threads: How many partitions are applied side by side.
+        apply_threads: How many partitions are applied, or opened, side by side.
         compaction_threads: How many partitions are compacted side by side, beside that.
+        groups_looked_at: How many groups the changelog is asked for at once.
+        groups_built: How many groups are built at once.
+        large_epochs: How many groups that can be read take an epoch at once that is large.
         retry_seconds: How long it waits after a failure before it tries the same again; longer, the more
             often it has failed.
         state: Sizes of partition state.
@@ -57,13 +80,16 @@ class FollowerOptions:
     """
 
     poll_seconds: float = 0.05
-    apply_threads: int = 2
-    compaction_threads: int = 2
+    apply_threads: int = field(default_factory=usable_cores)
+    compaction_threads: int = field(default_factory=usable_cores)
+    groups_looked_at: int = 8
+    groups_built: int = 4
+    large_epochs: int = 2
     retry_seconds: float = 1.0
     state: StateOptions = field(default_factory=StateOptions)
     held: Callable[[StoreDefinition], Collection[PartitionId]] = every_partition
     retention_seconds: float = 10.0
-    retained_epochs: int = 64
+    retained_epochs: int = 256
     retained_bytes: int = 128 * MIB
     snapshots: SnapshotOptions = field(default_factory=SnapshotOptions)
     scrubs: ScrubOptions = field(default_factory=ScrubOptions)
@@ -72,9 +98,10 @@ class FollowerOptions:
 class Follower:
     """Implements `engine.scan.StoreSource` over everything in a changelog.
 
-    One thread moves all groups forward, in turns. Whatever one of them raises stops that group alone: it is
-    named in the group's `problem`, logged, and tried again with growing pauses, while the others go on. So it
-    is with what other threads do for a group.
+    Groups are moved forward in turns (`engine.replica.turns`), by a few threads, of which each asks the
+    changelog for one group while the others go on. What can take minutes has threads of its own. Whatever a
+    group raises stops that group alone: it is named in the group's `problem`, logged, and tried again with
+    growing pauses. So it is with what other threads do for a group.
 
     Args:
         changelog: What to follow.
@@ -94,23 +121,53 @@ class Follower:
         self._options = options or FollowerOptions()
         self._now = now
         self._groups: dict[GroupName, GroupState] = {}
+        self._unopened: dict[GroupName, Collection[StoreDefinition]] = {}
+        """Stores whose partitions are to be opened with the next turn of their group."""
+        self._released_at: dict[GroupName, float] = {}
         self._catalog = StoreCatalog({}, {}, {}, ())
         self._switches: Mapping[StoreName, StoreName] = {}
+        self._damaged: Mapping[StoreName, str] = {}
+        self._damaged_names: Collection[StoreName] = frozenset()
+        self._deleted: dict[GroupName, int] = {}
         self._listeners: tuple[Callable[[], None], ...] = ()
-        self._definitions_at = 0.0
+        self._searched_at = 0.0
         self._has_changelog = False
+        self._is_away = False
+        self._kept: KeptCatalog | None = None
         self._has_caught_up = False
-        # Set when stores are to be looked for with the next round, however short ago that was.
+        # Set when stores are to be looked for now, however short ago that was.
         self._is_search_due = Event()
-        self._wake, self._stopping = Event(), Event()
+        self._stopping = Event()
         self._moved = Condition()
+        self._renewing, self._telling = Lock(), Lock()
         self._tasks = TaskRunner(self._options.retry_seconds)
+        self._turns = TurnTable()
         self._appliers = ThreadPoolExecutor(self._options.apply_threads, "apply")
+        # Nobody who opens waits for those who build, and no build for one that is stuck.
+        threads = max(self._options.apply_threads, self._options.groups_built)
+        self._builders = ThreadPoolExecutor(threads, "build", lower_priority)
+        self._large_workers = ThreadPoolExecutor(self._options.large_epochs, "large epoch", lower_priority)
+        # Who opens waits for the disk, more than for a processor.
+        self._openers = ThreadPoolExecutor(max(OPEN_THREADS, self._options.apply_threads), "open")
         self._snapshotter = Snapshotter(changelog, self._options.snapshots, now)
-        self._compactor = Compactor(self._options.compaction_threads, self._tasks, self._stopping, self._wake)
+        self._compactor = Compactor(
+            self._options.compaction_threads, self._tasks, self._stopping, self._turns
+        )
         self._scrubber = Scrubber(self._options.scrubs)
         self._setup = self._group_setup(directory)
-        self._thread = Thread(target=self._run, name="follow", daemon=True)
+        self._watch = ProgressWatch(self._groups)
+        self._threads = [
+            Thread(target=self._run_searches, name="search", daemon=True),
+            *self._lane_threads(Lane.QUICK, self._options.groups_looked_at, "follow"),
+            *self._lane_threads(Lane.LARGE, self._options.large_epochs, "take large epoch"),
+            *self._lane_threads(Lane.LONG, self._options.groups_built, "build group"),
+        ]
+
+    def _lane_threads(self, lane: Lane, count: int, name: str) -> Sequence[Thread]:
+        return [
+            Thread(target=self._run_turns, args=[lane], name=f"{name} {number}", daemon=True)
+            for number in range(1, count + 1)
+        ]
 
     def _group_setup(self, directory: Path) -> GroupSetup:
         options = self._options
@@ -118,7 +175,7 @@ class Follower:
             directory,
             ColumnCache(options.state.cache_bytes),
             options.state,
-            write_buffers(options.state),
+            shared_options(options.state),
             options.held,
             Retention(options.retention_seconds, options.retained_epochs, options.retained_bytes),
             self._appliers,
@@ -127,19 +184,29 @@ class Follower:
             options.snapshots.after_bytes,
             self._now,
             time.monotonic,
+            self._builders,
+            self._large_workers,
+            self._openers,
+            self._stopping,
+            raise_open_files_limit(),
         )
 
     def start(self) -> None:
-        """Open what the data directory holds and follow the changelog from there, in a thread of its own.
+        """Open what the data directory holds and follow the changelog from there, in threads of its own.
 
         What was applied before can be read when this returns, if it is what is newest in the changelog. Else
-        it can be once the thread has come to what is newest now.
+        it can be once the threads have come to what is newest now.
 
         Raises:
             LivestateError: The changelog or the data directory cannot be used. What is wrong with a single
                 group is its `problem`.
         """
-        self._look_for_stores()
+        try:
+            self._look_for_stores()
+        except Unavailable as error:
+            if not self._recall_stores():
+                raise
+            _log.warning("%s The host serves what it has, and looks for the changelog again.", error.message)
         if not self._has_changelog:
             _log.warning(
                 "There is no changelog at %s yet: nothing was ever written there. Until something is, "
@@ -147,21 +214,39 @@ class Follower:
                 "Start the job that writes it, or correct the URI.",
                 self._changelog.uri,
             )
+        self._open_groups()
         self._snapshotter.start()
-        self._thread.start()
+        self._watch.start()
+        for thread in self._threads:
+            thread.start()
+
+    def _open_groups(self) -> None:
+        """Open the partitions of all groups that were found, several groups at once."""
+        with ThreadPoolExecutor(self._options.groups_built, "open group") as pool:
+            list(pool.map(self._open_stores, self._groups.values()))
+        for group in self._groups.values():
+            self._turns.add(self._next_turn(group, 0.0))
+        self._renew_catalog()
+        self._notify_listeners()
 
     def stop(self) -> None:
-        """Stop following and close all partitions. Views that queries still hold answer from the cache alone
-        from here on.
+        """Stop following and close all partitions. What is being built is given up, and begun again at the
+        next start. Views that queries still hold answer from the cache alone from here on.
         """
         self._stopping.set()
-        self._wake.set()
-        if self._thread.is_alive():
-            self._thread.join()
+        self._is_search_due.set()
+        self._turns.close()
+        for thread in self._threads:
+            if thread.is_alive():
+                thread.join()
+        self._watch.stop()
         self._snapshotter.stop()
         self._scrubber.stop()
         self._compactor.shutdown()
         self._appliers.shutdown()
+        self._builders.shutdown()
+        self._large_workers.shutdown()
+        self._openers.shutdown()
         for group in self._groups.values():
             group.close()
 
@@ -169,12 +254,12 @@ class Follower:
         """Look for new epochs now.
 
         Args:
-            group: Where one is expected; a hint, all groups are looked at. One that is not known here is
-                looked for. None: anything can be new, stores and what names mean included.
+            group: Where one is expected: it is looked at first, and all others, too. One that is not known
+                here is looked for. None: anything can be new, stores and what names mean included.
         """
         if group not in self._groups:
             self._is_search_due.set()
-        self._wake.set()
+        self._turns.request_all(group)
 
     def scrub(self, rate_bytes: float | None = None) -> ScrubStatus:
         """Begin to read all that is stored here, unless that is being done. What is damaged is put aside and
@@ -198,122 +283,265 @@ class Follower:
         """How far the scrub is that runs, or how the last one went."""
         return self._scrubber.status
 
+    def figures(self) -> ReplicaFigures:
+        """What the groups have taken so far, and take now. Asks neither the changelog nor the disk."""
+        groups = list(self._groups.values())
+        cache, rocksdb = self._setup.cache, Counter[str]()
+        for store in (store for group in groups for store in group.partitions):
+            # One that is being closed has nothing to say any more.
+            with suppress(LivestateError):
+                rocksdb.update(store.storage_figures())
+        return ReplicaFigures(
+            {
+                each.group: each.figures(
+                    self._compactor.merge_work(each.group), self._snapshotter.counted_snapshot(each.group)
+                )
+                for each in groups
+            },
+            cache.nbytes,
+            cache.capacity,
+            cache.hits,
+            cache.misses,
+            rocksdb,
+        )
+
     def add_listener(self, listener: Callable[[], None]) -> None:
         """Have something called after what can be read here has changed; `report` then says so already.
 
         Args:
-            listener: Called from the thread that follows the changelog: it must return at once and must not
-                raise.
+            listener: Called from threads that follow the changelog, one at a time: it must return at once and
+                must not raise.
         """
         self._listeners = (*self._listeners, listener)
 
-    def _run(self) -> None:
-        task = Task(Work.ROUND)
-        while not self._stopping.is_set():
-            self._tasks.run(task, self._run_round)
-            self._stopping.wait(self._tasks.seconds_left(task))
+    def _run_turns(self, lane: Lane) -> None:
+        """Move groups on, one after the other, until the host stops."""
+        while (name := self._turns.take(lane)) is not None:
+            task, group = Task(Work.TURN, name), self._groups.get(name)
+            if group is None:
+                self._turns.remove(name)
+            elif not self._tasks.run(task, partial(self._take_turn, group, lane)):
+                self._turns.give_back(Turn(name, time.monotonic() + self._tasks.seconds_left(task)))
 
-    def _run_round(self) -> None:
-        self._wake.clear()
-        if self._compactor.has_merged.is_set() or self._tasks.due_failures(Work.REFRESH):
-            self._refresh()
-        if self._is_time_to_search():
-            self._tasks.run(Task(Work.SEARCH), self._look_for_stores)
-        # A step each: those that can be read first, then those that can be read soonest, so that none waits
-        # for the one that takes longest.
-        groups = sorted(self._groups.values(), key=lambda group: group.epochs_missing)
-        moved = [self._advance(group) for group in groups]
-        for group in groups:
-            group.add_damage(self._snapshotter.take_differing(group.group))
-            group.add_damage(self._scrubber.take_damage(group.group))
-        if self._scrubber.is_due:
-            self.scrub()
-        rebuilt = [self._attempt(Work.REBUILD, group, group.rebuild) for group in groups]
-        expired = [self._attempt(Work.EXPIRE, group, group.expire) for group in groups]
-        for group in groups:
-            group.note_problem(self._problem(group))
-        self._compactor.retry(self._groups.values())
-        if any((*rebuilt, *expired)):
-            self._notify_listeners()
-        if not any((*moved, *rebuilt)):
-            self._wake.wait(self._seconds_to_wait())
-
-    def _is_time_to_search(self) -> bool:
-        """Whether stores are to be looked for: now and then, and at once if one is announced, unless that
-        has just failed.
-        """
-        if self._is_search_due.is_set() and not self._tasks.is_failing(Task(Work.SEARCH)):
+    def _take_turn(self, group: GroupState, lane: Lane) -> bool:
+        """Do what there is to do for a group now, and give its turn back."""
+        self._heed_amendments(group)
+        if group.has_ended:
+            self._turns.remove(group.group)
             return True
-        return time.monotonic() - self._definitions_at >= SECONDS_BETWEEN_DEFINITIONS
+        has_more = self._move_on(group, lane)
+        self._turns.give_back(self._next_turn(group, 0.0 if has_more else self._seconds_to_wait(group)))
+        return True
 
-    def _seconds_to_wait(self) -> float:
-        expiries = [group.next_expiry for group in self._groups.values()]
-        soonest = min((expiry for expiry in expiries if expiry is not None), default=float("inf"))
-        if self._is_search_due.is_set():
-            soonest = min(soonest, self._definitions_at + SECONDS_BETWEEN_DEFINITIONS)
-        return max(0.0, min(self._options.poll_seconds, soonest - time.monotonic()))
+    def _next_turn(self, group: GroupState, pause: float) -> Turn:
+        """The turn of a group after a pause in seconds."""
+        due_at = time.monotonic() + pause
+        if group.is_to_be_built or self._opens_long(group):
+            lane = Lane.LONG
+        else:
+            lane = Lane.LARGE if group.is_long else Lane.QUICK
+        return Turn(group.group, due_at, lane, epochs_missing=group.epochs_missing)
 
-    def _refresh(self) -> None:
+    def _opens_long(self, group: GroupState) -> bool:
+        """Whether so many partitions are to be opened that others are not to wait for that."""
+        unopened = self._unopened.get(group.group, ())
+        return sum(definition.partitions for definition in unopened) > QUICK_PARTITIONS
+
+    def _move_on(self, group: GroupState, lane: Lane) -> bool:
+        """Do a step of each thing that there is to do for a group; whether there is more."""
+        is_quick = lane is Lane.QUICK
+        is_opened = not (is_quick and self._opens_long(group)) and self._open_stores(group)
+        shown = [is_opened, self._refresh(group)]
+        moved = self._advance(group, is_quick=is_quick)
+        group.add_damage(self._snapshotter.take_differing(group.group))
+        group.add_damage(self._scrubber.take_damage(group.group))
+        # Else the next turn is one that may take long.
+        is_rebuilt = (lane is Lane.LONG or not group.is_long) and self._attempt(
+            Work.REBUILD, group, group.rebuild
+        )
+        shown += [is_rebuilt, self._attempt(Work.EXPIRE, group, group.expire)]
+        if time.monotonic() - self._released_at.get(group.group, 0.0) >= SECONDS_BETWEEN_RELEASES:
+            self._released_at[group.group] = time.monotonic()
+            self._attempt(Work.RELEASE, group, group.release)
+        group.note_problem(self._problem(group))
+        self._compactor.retry([group])
+        if any(shown):
+            self._notify_listeners()
+        return moved or is_rebuilt
+
+    def _seconds_to_wait(self, group: GroupState) -> float:
+        """How long nothing is to be done for a group, if nobody tells of anything."""
+        expiry = group.next_expiry
+        soonest = float("inf") if expiry is None else expiry - time.monotonic()
+        return max(0.0, min(self._options.poll_seconds, soonest))
+
+    def _open_stores(self, group: GroupState) -> bool:
+        """Open what is new of a group; whether anything can be read that could not be before."""
+        definitions = self._unopened.get(group.group)
+        if definitions is None:
+            return False
+        task = Task(Work.OPEN, group.group)
+        is_shown = self._attempt(Work.OPEN, group, partial(self._add_stores, group, definitions))
+        if not self._tasks.is_failing(task) and self._unopened[group.group] is definitions:
+            del self._unopened[group.group]
+        group.note_problem(self._problem(group))
+        if is_shown:
+            self._renew_catalog()
+        return is_shown
+
+    def _add_stores(self, group: GroupState, definitions: Collection[StoreDefinition]) -> bool:
+        """Open what is new of a group: see `GroupState.add_stores`."""
+        others = sum(len(each.partitions) for each in list(self._groups.values()) if each is not group)
+        return group.add_stores(definitions, is_away=self._is_away, other_partitions=others)
+
+    def _refresh(self, group: GroupState) -> bool:
         """Show what was compacted, and what could not be shown before: a group without news has nothing
         merged again.
         """
-        with self._moved:
-            self._compactor.has_merged.clear()
-            for group in self._groups.values():
-                task = Task(Work.REFRESH, group.group)
-                self._tasks.run(task, group.refresh)
-                self._note_failure(task, group)
-        self._notify_listeners()
+        task = Task(Work.REFRESH, group.group)
+        with self._moved:  # who waits for what was merged waits for this
+            has_merged = self._compactor.take_merged(group.group)
+            if not has_merged and task not in self._tasks.due_failures(Work.REFRESH):
+                return False
+            self._tasks.run(task, group.refresh)
+        self._note_failure(task, group)
+        return True
 
     def _notify_listeners(self) -> None:
         """Tell of what can be read now."""
         with self._moved:
             self._moved.notify_all()
-        for listener in self._listeners:
-            self._tasks.run(Task(Work.LISTENER), listener)
+        with self._telling:
+            for listener in self._listeners:
+                self._tasks.run(Task(Work.LISTENER), listener)
+
+    def _run_searches(self) -> None:
+        """Look for stores now and then, and at once if one is announced, unless that has just failed."""
+        task = Task(Work.SEARCH)
+        while not self._stopping.is_set():
+            pause = self._searched_at + SECONDS_BETWEEN_SEARCHES - time.monotonic()
+            waker = self._stopping if self._tasks.is_failing(task) else self._is_search_due
+            if pause > 0:
+                waker.wait(pause)
+            if not self._stopping.is_set():
+                self._tasks.run(task, self._look_for_stores)
+                if self._scrubber.is_due:
+                    self.scrub()
 
     def _look_for_stores(self) -> None:
         # Before the look: what is announced meanwhile may have come behind it, and makes another one due.
         self._is_search_due.clear()
         try:
-            has_opened = self._open_new_stores()
+            self._find_new_stores()
         except BaseException:
             self._is_search_due.set()
             raise
         finally:
-            self._definitions_at = time.monotonic()
-        if has_opened:
-            self._notify_listeners()
+            self._searched_at = time.monotonic()
 
-    def _open_new_stores(self) -> bool:
-        """Open what is new in the changelog; whether anything can be read that could not be before."""
-        identity = self._changelog.identity()
+    def _find_new_stores(self) -> None:
+        """Have what is new in the changelog opened by the turns of its groups."""
+        identity = self._changelog.identity(is_fresh=True)
+        if identity is None and is_data_directory(self._setup.directory):
+            raise Unavailable(
+                "The changelog that this host's data directory belongs to is not there: make it available "
+                "to the host again, or correct the host's --changelog."
+            )
         claim(self._setup.directory, identity)
-        stores, switches = self._changelog.catalog()
+        self._changelog.note_return()
+        self._is_away = False
+        self._take_catalog(self._changelog.readable_catalog())
+        self._has_changelog = identity is not None
+        self._keep_catalog()
+
+    def _recall_stores(self) -> bool:
+        """Have the stores opened that this host has kept, while the changelog is away; whether there are
+        any.
+        """
+        kept = kept_catalog(self._setup.directory)
+        if kept is None:
+            return False
+        self._changelog.recall(kept)
+        self._is_away = self._has_changelog = True
+        self._take_catalog(self._changelog.readable_catalog())
+        return True
+
+    def _keep_catalog(self) -> None:
+        """Keep what is known of stores, for a start without the changelog."""
+        catalog = self._changelog.kept_catalog()
+        if catalog is not None and catalog != self._kept:
+            keep_catalog(self._setup.directory, catalog)
+            self._kept = catalog
+
+    def _take_catalog(self, catalog: Catalog) -> None:
+        """Have what is new opened by the turns of its groups."""
+        self._note_damage(catalog)
+        for group in list(self._groups.values()):
+            if group.is_amended:
+                self._tasks.forget_failures(group.group)
+                self._turns.request(group.group)
+        for name, drops in catalog.drops.items():
+            self._delete_dropped(name, drops)
         by_group: dict[GroupName, list[StoreDefinition]] = {}
-        for definition in stores.values():
+        for definition in catalog.stores.values():
             by_group.setdefault(definition.group, []).append(definition)
-        new = []
-        for name, definitions in by_group.items():
+        for name, of_group in by_group.items():
             if name not in self._groups:
                 self._groups[name] = GroupState(name, self._changelog, self._setup)
             group = self._groups[name]
-            new.append(self._attempt(Work.OPEN, group, partial(group.add_stores, definitions)))
-        for group in self._groups.values():
-            self._attempt(Work.RELEASE, group, group.release)
-            group.note_problem(self._problem(group))
-        self._switches = switches
-        self._has_changelog = identity is not None
+            new = group.new_stores(of_group)
+            if new:
+                self._unopened[name] = new
+            if not self._turns.has(name):
+                self._turns.add(self._next_turn(group, 0.0))
+            elif new:
+                self._turns.request(name)
+        self._switches = catalog.switches
         self._renew_catalog()
-        return any(new)
+
+    def _heed_amendments(self, group: GroupState) -> None:
+        """Have a group heed what was decided of it; one that has no store any more is gone."""
+        if not self._attempt(Work.AMEND, group, group.heed_amendments):
+            return
+        if group.has_ended:
+            group.close()
+            del self._groups[group.group]
+        self._renew_catalog()
+        self._notify_listeners()
+
+    def _delete_dropped(self, group: GroupName, drops: Sequence[StoreDrop]) -> None:
+        """Delete what the disk has of stores that were dropped while this host was away."""
+        if self._deleted.get(group) == len(drops):
+            return
+        held = self._groups.get(group)
+        closed = [drop for drop in drops if held is None or not held.holds_store(drop.store, drop.since)]
+        task = Task(Work.RELEASE, group)
+        if self._tasks.run_if_due(task, partial(self._delete_stores, group, closed)):
+            self._deleted[group] = len(closed)
+
+    def _delete_stores(self, group: GroupName, drops: Sequence[StoreDrop]) -> bool:
+        for drop in drops:
+            if self._setup.delete_store(group, drop.store, drop.since):
+                _log.warning("Store %s %s; what this host had of it is deleted.", drop.store, drop.describe())
+        return True
+
+    def _note_damage(self, catalog: Catalog) -> None:
+        """Say what of the stores cannot be read, once."""
+        damaged = {**catalog.damaged_stores, **catalog.damaged_names}
+        for sentence in set(damaged.values()) - set(self._damaged.values()):
+            _log.error("%s", sentence)
+        self._damaged, self._damaged_names = damaged, frozenset(catalog.damaged_names)
 
     def _renew_catalog(self) -> None:
-        self._catalog = self._catalog.renew(self._groups.values(), self._switches)
+        with self._renewing:
+            self._catalog = self._catalog.renew(
+                list(self._groups.values()), self._switches, self._damaged_names
+            )
 
-    def _advance(self, group: GroupState) -> bool:
+    def _advance(self, group: GroupState, *, is_quick: bool) -> bool:
         """Apply some of what is there; whether something was."""
         before = group.view
-        moved = self._attempt(Work.FOLLOW, group, group.step)
+        moved = self._attempt(Work.FOLLOW, group, partial(group.step, is_quick=is_quick))
         view = group.view
         if view is not None and view is not before:
             # Also where the step has failed behind what it showed.
@@ -343,7 +571,10 @@ class Follower:
     def _problem(self, group: GroupState) -> str:
         """What keeps a group from getting on, the worst first; empty if nothing does."""
         return (
-            self._tasks.problem(group.group) or group.rebuild_reason or self._snapshotter.problem(group.group)
+            group.alone_reason
+            or self._tasks.problem(group.group)
+            or group.rebuild_reason
+            or self._snapshotter.problem(group.group)
         )
 
     def definitions(self) -> Mapping[StoreName, StoreDefinition]:
@@ -383,6 +614,10 @@ class Follower:
         """As `StoreSource.report`."""
         return self._catalog.report()
 
+    def complete_until(self, stores: Collection[StoreName]) -> int:
+        """As `StoreSource.complete_until`."""
+        return self._catalog.complete_until(stores)
+
     @property
     def has_caught_up(self) -> bool:
         """Whether everything that this host is to hold could be read once: each group at what was newest in
@@ -409,6 +644,7 @@ class Follower:
                 state is not None
                 and state.view is not None
                 and state.view.epoch >= epoch
+                and state.reported[0].newest >= epoch
                 and not state.is_rebuilding
             )
 
@@ -426,7 +662,7 @@ class Follower:
         is_compact = self._compactor.wait(timeout_seconds)
         with self._moved:
             return is_compact and self._moved.wait_for(
-                lambda: not self._compactor.has_merged.is_set(), deadline - time.monotonic()
+                lambda: not self._compactor.has_merged, deadline - time.monotonic()
             )
 
     def status(self) -> Sequence[StoreStatus]:
@@ -436,4 +672,9 @@ class Follower:
             for group in list(self._groups.values())
             for row in group_status(self._changelog, group, self._problem(group), self._now())
         ]
+        for name, sentence in self._damaged.items():
+            there = [place for place, row in enumerate(rows) if row.store == name]
+            rows += [] if there else [unreadable_status(name, sentence)]
+            for place in there:
+                rows[place] = replace(rows[place], problem=rows[place].problem or sentence)
         return sorted(rows, key=lambda row: row.store)

@@ -8,22 +8,32 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 
-from engine.changelog import Changelog, Commit, Snapshot
+from engine.changelog import Changelog, Commit, Exclusions, Skip, Snapshot
 from engine.cluster.reports import GroupReport, Progress, StoreReport
-from engine.errors import Corrupt, Unavailable
+from engine.errors import Corrupt, LivestateError, Unavailable
 from engine.model.schema import Epoch, GroupName, StoreDefinition, StoreName
 from engine.replica.catch_up import CatchUpState, Source, Stage, Track
 from engine.replica.changes import UnreadableRowsError
 from engine.replica.cohort import Cohort, late_partitions
 from engine.replica.column_reporter import ColumnReporter
 from engine.replica.commit_queue import never_stop
+from engine.replica.figures import GroupFigures, GroupWork, MergeWork
 from engine.replica.group_definitions import GroupDefinitions
 from engine.replica.group_reporter import GroupReporter, building_reports, store_reports
 from engine.replica.group_setup import GroupSetup
 from engine.replica.group_views import GroupView, RetainedViews, group_view
-from engine.replica.history import DivergedError, diverged_error, diverged_partitions, needs_check
+from engine.replica.history import (
+    DivergedError,
+    applied_skip,
+    diverged_error,
+    diverged_partitions,
+    needs_check,
+    skipped_error,
+)
+from engine.replica.open_files import check_open_files
 from engine.replica.open_partitions import OpenPartitions
 from engine.replica.partition_keys import Definitions, PartitionKey, partition_names
+from engine.replica.reached_epoch import ReachedEpoch, boot_of_machine, number_of_partitions
 from engine.replica.recovery import commit_time, restore
 from engine.replica.snapshotter import Schedule
 from engine.state.partition import PartitionStore
@@ -34,6 +44,14 @@ FAR_BEHIND = 512
 """Epochs that a partition may be behind the others and still hold them up after a restart. Without rows it
 notes its epoch more often than that.
 """
+SECONDS_BETWEEN_AIMS = 5.0
+"""How often at most it is asked how many bytes are left up to a target that moves on."""
+QUICK_BYTES = 32 << 20
+"""Stored bytes of epochs that are taken at once by a thread that other groups wait for."""
+
+
+class _TakesLong(Exception):
+    """What is to be done can take minutes."""
 
 
 class GroupState:
@@ -62,6 +80,7 @@ class GroupState:
 
     Attributes:
         group: The group.
+        has_ended: Whether all its stores were dropped; it is of no more use then.
     """
 
     def __init__(self, group: GroupName, changelog: Changelog, setup: GroupSetup) -> None:
@@ -69,8 +88,9 @@ class GroupState:
         self._changelog = changelog
         self._setup = setup
         self._views = RetainedViews(group, setup.retention)
+        self._past_views = RetainedViews(group, setup.retention)
         self._definitions = GroupDefinitions(changelog, setup.held)
-        self._partitions = OpenPartitions(group, setup, self._definitions.definition_at)
+        self._partitions = OpenPartitions(group, setup, changelog, self._definitions.definition_at)
         self._reporter = GroupReporter()
         self._columns = ColumnReporter()
         self._schedule = Schedule(changelog, group, setup.snapshot_after)
@@ -82,11 +102,42 @@ class GroupState:
         self._is_unpublished = False
         self._rebuild_reason = ""
         self._has_diverged = False
+        self._has_long_step = self._has_large_epoch = False
+        self._alone_reason = ""
+        self._noted: ReachedEpoch | None = None
+        self._noted_partitions: int | None = None
         self._damage: dict[PartitionKey, str] = {}
+        self._heeded: Exclusions | None = None
+        self.has_ended = False
+        self._work = GroupWork()
+
+    def figures(self, merging: MergeWork, counted: Snapshot | None) -> GroupFigures:
+        """What the group has taken so far.
+
+        Args:
+            merging: What merges of its segments have taken.
+            counted: A snapshot that counts; None where none is known but those that the group has seen.
+        """
+        seen, reached = self._schedule.newest, self._main.meter.reached
+        newest = max((each for each in (seen, counted) if each), key=lambda each: each.epoch, default=None)
+        unsaved = None if reached is None else max(0, reached - (newest.written if newest else 0))
+        return GroupFigures(self._work, merging, unsaved, newest)
 
     def _new_cohort(self, epoch: Epoch, stops_at: Callable[[Commit], bool] = never_stop) -> Cohort:
         request_compaction = partial(self._setup.request_compaction, self.group)
-        return Cohort(self.group, self._changelog, self._setup.workers, request_compaction, epoch, stops_at)
+        setup = self._setup
+        return Cohort(
+            self.group,
+            self._changelog,
+            setup.workers,
+            request_compaction,
+            epoch,
+            stops_at,
+            setup.build_workers,
+            setup.large_workers,
+            setup.stopping,
+            setup.clock,
+        )
 
     @property
     def view(self) -> GroupView | None:
@@ -99,17 +150,42 @@ class GroupState:
         Raises:
             Unavailable: It cannot be read; the message names the epochs that can.
         """
-        return self._views.view_at(epoch)
+        return self._past_views.view_at(epoch) if self.has_past(epoch) else self._views.view_at(epoch)
+
+    @property
+    def past_view(self) -> GroupView | None:
+        """The newest epoch before the target that can be read, by whoever allows that; None once there is a
+        view.
+        """
+        return self._past_views.newest
+
+    def has_past(self, epoch: Epoch) -> bool:
+        """Whether an epoch before the target can be read, by whoever allows that."""
+        return self._past_views.has(epoch)
 
     def hold(self, epoch: Epoch, seconds: float) -> None:
         """Keep an epoch readable for some time, as `RetainedViews.hold`."""
         clock = self._setup.clock()
-        self._views.hold(epoch, clock + seconds, clock)
+        views = self._past_views if self.has_past(epoch) else self._views
+        views.hold(epoch, clock + seconds, clock)
 
     @property
     def reported(self) -> tuple[GroupReport, Mapping[StoreName, StoreReport]]:
         """What can be read here, for the reports of hosts."""
         return self._reporter.reported
+
+    def holds_store(self, store: StoreName, since: int) -> bool:
+        """Whether a store is here, dropped or not; `since` is as `StoreDefinition.since`."""
+        found = self._definitions.found.get(store)
+        return found is not None and found.since == since
+
+    @property
+    def is_amended(self) -> bool:
+        """Whether something was decided of the group that `heed_amendments` has not heeded yet."""
+        try:
+            return self._changelog.exclusions(self.group) is not self._heeded
+        except LivestateError:
+            return True
 
     @property
     def has_caught_up(self) -> bool:
@@ -131,7 +207,7 @@ class GroupState:
         return "" if is_over else self._rebuild_reason
 
     @property
-    def partitions(self) -> Iterable[PartitionStore]:
+    def partitions(self) -> Sequence[PartitionStore]:
         """All open partition stores."""
         return self._partitions.stores()
 
@@ -169,11 +245,43 @@ class GroupState:
         state = self._state
         return 0 if state.stage is Stage.READABLE else max(1, state.target - self._main.epoch)
 
+    @property
+    def is_long(self) -> bool:
+        """Whether what is next can take minutes, so that it is not to be done by a thread that others wait
+        for.
+        """
+        return self._has_large_epoch or self.is_to_be_built
+
+    @property
+    def is_to_be_built(self) -> bool:
+        """Whether that is to build something, or an epoch of a group that cannot be read yet, rather than a
+        large epoch that readers wait for.
+        """
+        is_unread = self._has_large_epoch and self.view is None
+        has_diverged = self._has_diverged or bool(self._damage)
+        return self._has_long_step or is_unread or has_diverged or self.is_rebuilding
+
+    @property
+    def open_stores(self) -> Collection[StoreName]:
+        """The stores whose partitions are open."""
+        return self._definitions.open_names
+
+    def new_stores(self, definitions: Iterable[StoreDefinition]) -> Collection[StoreDefinition]:
+        """Those of some stores whose partitions are to be opened by `add_stores`."""
+        return self._definitions.new_stores(definitions).values()
+
     def note_problem(self, problem: str) -> None:
         """Say in the report what keeps the group from getting on; empty when nothing is wrong."""
         self._reporter.note_problem(problem)
 
-    def add_stores(self, definitions: Iterable[StoreDefinition]) -> bool:
+    def add_stores(
+        self,
+        definitions: Iterable[StoreDefinition],
+        generation: int = 0,
+        *,
+        is_away: bool = False,
+        other_partitions: int = 0,
+    ) -> bool:
         """Open the partitions of stores that are new here.
 
         A new store joins at the group's epoch: an epoch that brings it rows is never applied before the store
@@ -182,22 +290,36 @@ class GroupState:
 
         Args:
             definitions: Stores of this group; known ones are passed over.
+            generation: That of a commit that is about to be applied.
+            is_away: Whether the changelog cannot be asked for anything.
+            other_partitions: How many partitions of other groups the host has open.
 
         Returns:
             Whether there were new ones, or there is something new to be read.
 
         Raises:
-            LivestateError: The changelog cannot be reached, or a partition cannot be opened; call it again
-                with the same stores.
+            LivestateError: The changelog cannot be reached, or a partition cannot be opened, or the system
+                does not let the host open as many files; call it again with the same stores.
         """
-        new = self._definitions.new_stores(definitions)
+        new = {
+            name: each
+            for name, each in self._definitions.new_stores(definitions).items()
+            if self._has_begun(each, generation)
+        }
         before = self.view
         self._definitions.found.update(new)
+        if new:
+            self._past_views.clear()  # which do not have them
         if self.view is None:
             self._report()
+        held = sum(len(self._definitions.held_partitions(each)) for each in self._definitions.found.values())
+        check_open_files(other_partitions + held, self._setup.open_files)
         self._open_partitions(new.values())
         if new:
-            self._take_in(self._partitions.partitions_of(new), new)
+            if is_away:
+                self._begin_alone(self._partitions.partitions_of(new))
+            else:
+                self._take_in(self._partitions.partitions_of(new), new)
             self._definitions.note_open(new)
             self._is_unpublished = True
         if self.view is None:
@@ -205,6 +327,22 @@ class GroupState:
         if self._is_unpublished:
             self._publish()
         return bool(new) or self.view is not before
+
+    def _has_begun(self, definition: StoreDefinition, generation: int) -> bool:
+        """Whether a store is there yet. One that takes the place of a store that was dropped begins with the
+        first commit that knows of that: at earlier epochs hosts that have not heard of it have the old one.
+        And whether it is there still.
+        """
+        drop = self._changelog.exclusions(self.group).drops.get(definition.name)
+        if definition.since != (drop.number if drop else 0):
+            return False
+        if definition.since <= max(generation, self._main.generation):
+            return True
+        if self._state.stage is not Stage.WAITING:
+            return False
+        newest = self._changelog.newest_epoch(self.group)
+        commit = self._changelog.read_commit(self.group, newest) if newest else None
+        return commit is not None and definition.since <= commit.generation
 
     def _open_partitions(self, definitions: Iterable[StoreDefinition]) -> None:
         try:
@@ -240,13 +378,16 @@ class GroupState:
         generation = self._main.generation
         if self._state.stage is Stage.WAITING:
             newest = self._newest_committed(opened)
-            if needs_check(opened.values(), newest):
+            skip = applied_skip(self._changelog, self.group, opened.values())
+            if skip is not None or needs_check(opened.values(), newest):
                 self._check_changelog(newest)
-                self._note_divergence(diverged_error(self.group, newest).message)
+                error = diverged_error(self.group, newest) if skip is None else skipped_error(skip)
+                self._note_divergence(error.message)
             else:
                 self._begin(opened, newest)
         elif self._main.partitions or not self._main.epoch:
             self._main.join(opened, {name: self.definition_at(name, generation) for name in new})
+            self._noted_partitions = None
         elif opened:
             # Nothing was read up to this epoch, as no partition was here that it could have had rows for.
             self._rebuild_later(opened)
@@ -258,9 +399,14 @@ class GroupState:
             opened: The partitions.
             newest: The newest epoch in the changelog.
         """
-        late = late_partitions(opened, FAR_BEHIND)
+        reached = self._setup.reached_epoch(self.group)
+        is_even = reached is not None and reached.epoch <= newest and reached.covers(opened.values())
+        late = frozenset() if is_even else late_partitions(opened, FAR_BEHIND)
         others = {key: store for key, store in opened.items() if key not in late}
         self._main = self._cohort_of(others, self._schedule.is_due)
+        self._noted = self._noted_partitions = None
+        if is_even and reached is not None and reached.epoch > self._main.epoch:
+            self._main.epoch, self._main.digest = reached.epoch, reached.digest
         if not self._main.partitions:
             commit = self._changelog.read_commit(self.group, newest) if newest else None
             self._main.epoch = newest
@@ -271,15 +417,49 @@ class GroupState:
             self._rebuild_later({key: opened[key] for key in late})
         self._reporter.note_epoch(self._state.target)
 
+    def _begin_alone(self, opened: Mapping[PartitionKey, PartitionStore]) -> None:
+        """Begin with what is here, without the changelog.
+
+        Args:
+            opened: The partitions.
+
+        Raises:
+            Unavailable: They are not known to be all at one epoch.
+        """
+        reached = self._setup.reached_epoch(self.group)
+        if reached is None or not reached.covers(opened.values()):
+            raise Unavailable(
+                f"The changelog cannot be reached, and what this host has of group {self.group} is not known "
+                "to be all at one epoch: the commits between are needed."
+            )
+        self._main = self._cohort_of(opened, self._schedule.is_due)
+        self._main.epoch, self._main.digest = reached.epoch, reached.digest
+        self._committed_at = reached.committed_at
+        self._state = self._state.begin(reached.epoch)
+        self._reporter.note_epoch(reached.epoch)
+        self._alone_reason = (
+            "The changelog could not be reached since this host started: what can be read is epoch "
+            f"{reached.epoch}, which it had before."
+        )
+
+    @property
+    def alone_reason(self) -> str:
+        """What there is to say where the changelog could not be asked yet; else empty."""
+        return self._alone_reason
+
     def _newest_committed(self, opened: Mapping[PartitionKey, PartitionStore]) -> Epoch:
         """The newest epoch in the changelog. One that has left it leads to nothing, so it is looked for from
         the beginning then.
         """
+        looked_at = self._setup.now()
         known = min((store.applied for store in opened.values()), default=Epoch(0))
         is_there = known > 0 and self._changelog.holds(self.group, known)
-        return self._changelog.newest_epoch(self.group, known if is_there else Epoch(0))
+        newest = self._changelog.newest_epoch(self.group, known if is_there else Epoch(0))
+        self._reporter.note_look(looked_at, self._reporter.unread_since)
+        return newest
 
     def _rebuild_later(self, partitions: Mapping[PartitionKey, PartitionStore]) -> None:
+        self._forget_reached()
         self._late = self._cohort_of({**self._late.partitions, **partitions})
         self._state = self._state.rebuild_late()
 
@@ -298,24 +478,95 @@ class GroupState:
         cohort.partitions.update(partitions)
         return cohort
 
-    def step(self) -> bool:
+    def heed_amendments(self) -> bool:
+        """Heed what was decided of the group since the last call, as far as this host has heard: which of its
+        stores were dropped, and which epochs are passed by.
+
+        Where an epoch is passed by that was applied here, nothing can be read any more, and `step` builds
+        again what has its rows.
+
+        Returns:
+            Whether anything was decided.
+
+        Raises:
+            LivestateError: What was decided cannot be read, or a store cannot be deleted; call it again.
+        """
+        exclusions = self._changelog.exclusions(self.group)
+        if exclusions is self._heeded:
+            return False
+        ended = self._definitions.ended_stores()
+        if ended:
+            self._drop_stores(ended)
+            self.has_ended = not self._definitions.found
+        known = self._heeded.skips if self._heeded is not None else {}
+        for epoch, skip in exclusions.skips.items():
+            if epoch not in known:
+                _log.warning("%s", skip.describe())
+        if exclusions.skips != known:
+            self._heed_skips(known)
+        has_news = self._heeded is not None
+        self._heeded = exclusions
+        return has_news
+
+    def _heed_skips(self, known: Mapping[Epoch, Skip]) -> None:
+        """Have what follows read again, and nothing answered where other epochs are passed by than those that
+        partitions have applied.
+
+        Args:
+            known: The skips that were heeded until now.
+        """
+        for cohort in (self._main, self._late):
+            cohort.forget_commits()
+        if self._state.stage is Stage.WAITING:
+            return
+        partitions = self._partitions.stores()
+        skip = applied_skip(self._changelog, self.group, partitions)
+        if skip is not None:
+            self._stop_answering(skipped_error(skip))
+        elif known and diverged_partitions(self._changelog, self.group, partitions):
+            self._stop_answering(diverged_error(self.group, max(known)))
+
+    def _drop_stores(self, stores: Mapping[StoreName, StoreDefinition]) -> None:
+        """Let go of stores that were dropped, and of what the disk has of them."""
+        self._views.drop_stores(stores)
+        for cohort in (self._main, self._late):
+            cohort.forget_commits()
+            for key in [key for key in cohort.partitions if key[0] in stores]:
+                del cohort.partitions[key]
+        if not self._late.partitions:
+            self._state = self._state.give_up_late()
+        self._partitions.forget(stores)
+        self._damage = {key: what for key, what in self._damage.items() if key[0] not in stores}
+        for name, definition in stores.items():
+            self._setup.delete_store(self.group, name, definition.since)
+            _log.warning("Store %s was dropped; what this host had of it is deleted.", name)
+        self._definitions.forget(stores)
+        self._report()
+
+    def step(self, *, is_quick: bool = False) -> bool:
         """Apply the next commits, if there are any.
 
         Where the changelog has other commits than were applied here, nothing can be read any more, and the
         next call builds again what differs.
 
+        Args:
+            is_quick: Whether nothing is done that takes long; `is_long` says whether there is.
+
         Returns:
             Whether there were any; the group then is that many epochs further, on all partitions at once.
+            Also where they take long, and nothing was done.
 
         Raises:
             LivestateError: The next commit cannot be read or applied. Nothing of it is visible, and the next
                 call tries again.
         """
+        if is_quick and self._has_diverged:
+            return True
         if self._has_diverged:
             self._replace_diverged()
             return True
         try:
-            return self._follow()
+            return self._follow(is_quick=is_quick)
         except DivergedError as error:
             self._stop_answering(error)
             return True
@@ -329,6 +580,7 @@ class GroupState:
         self._check_changelog(self._changelog.newest_epoch(self.group))
         self._note_divergence(error.message)
         self._views.clear()
+        self._past_views.clear()
         self._state = self._state.start_over(self._setup.clock())
         self._report()
 
@@ -356,6 +608,7 @@ class GroupState:
         _log.error("%s", message)
         self._rebuild_reason = message
         self._has_diverged = True
+        self._forget_reached()
 
     def _replace_diverged(self) -> None:
         """Put aside the partitions that have applied other commits than the changelog has, and begin again.
@@ -369,6 +622,7 @@ class GroupState:
                 "Another changelog is in the place of the one that this host follows: bring that back, or "
                 "start the host with another data directory."
             )
+        self._forget_history(0)
         definitions = self._definitions.found
         differing = diverged_partitions(
             self._changelog, self.group, self._partitions.partitions_of(definitions).values()
@@ -389,19 +643,28 @@ class GroupState:
         self._has_diverged, self._is_unpublished = False, True
         self._report()
 
-    def _follow(self) -> bool:
+    def _follow(self, *, is_quick: bool) -> bool:
         """Apply the next commits: see `step`."""
         if self._state.stage is Stage.WAITING:
             return False  # the first stores could not be opened, and are looked for again
         if self._is_unpublished:
             self._publish()  # an earlier call has failed behind what it applied
         looked_at = self._setup.now()
-        snapshot = self._restore_snapshot(Track.MAIN)
+        self._has_long_step = self._has_large_epoch = False
+        try:
+            snapshot = self._restore_snapshot(Track.MAIN, is_quick=is_quick)
+        except _TakesLong:
+            self._has_long_step = True
+            return True
         if snapshot is not None:
             self._come_to(snapshot.committed_at)
             return True
         commits = self._look_ahead(Track.MAIN)
+        self._alone_reason = ""
         self._note_commits(commits, looked_at)
+        if is_quick and self._main.nbytes_ahead > QUICK_BYTES:
+            self._has_large_epoch = True
+            return True
         if not commits:
             self._state = self._state.await_news(self._setup.clock())
             if self._state.stage is Stage.BUILDING and self._main.epoch < self._state.target:
@@ -422,6 +685,8 @@ class GroupState:
         if commit is None or self._main.digest not in ("", commit.digest):
             return  # what follows was dropped, or is of another history: doubts find that
         newest = self._changelog.newest_epoch(self.group, commit.epoch)
+        if needs_check([*self._main.partitions.values(), *self._late.partitions.values()], newest):
+            raise diverged_error(self.group, newest)  # one of them is ahead, on what the changelog has lost
         if newest < self._state.target:
             self._state = self._state.lower_target(newest)
             self._committed_at, self._is_unpublished = commit.committed_at, True
@@ -446,6 +711,7 @@ class GroupState:
             return False
         self._note_damage(damage)
         self._views.drop_partitions(damage)
+        self._past_views.clear()
         self._report()
         for key in damage:
             for cohort in (self._main, self._late):
@@ -484,6 +750,7 @@ class GroupState:
         if late.epoch > self._main.epoch:
             return False  # the snapshot was later than the others are yet
         if self._look_ahead(Track.LATE, last=self._main.epoch):
+            self._aim(Track.LATE)
             self._take(Track.LATE)
             self._report()
         elif late.epoch < self._main.epoch:
@@ -495,6 +762,7 @@ class GroupState:
         if late.epoch < self._main.epoch or not (late.is_even and self._main.is_even):
             return True
         self._main.join(late.partitions, self._definitions.open_stores(self._main.generation))
+        self._noted_partitions = None
         self._late, self._is_unpublished = self._new_cohort(Epoch(0)), True
         self._state = self._state.join_late()
         self._publish()
@@ -503,17 +771,24 @@ class GroupState:
     def _cohort(self, track: Track) -> Cohort:
         return self._main if track is Track.MAIN else self._late
 
-    def _restore_snapshot(self, track: Track) -> Snapshot | None:
+    def _restore_snapshot(self, track: Track, *, is_quick: bool = False) -> Snapshot | None:
         """Bring partitions to a snapshot, if they cannot go on from the commits, or should not; None if they
         can.
+
+        Raises:
+            _TakesLong: They should, and nothing is to be done that takes long.
         """
         cohort, source = self._cohort(track), self._state.source(track)
         if source is Source.COMMITS:
             return None
 
         def load(snapshot: Snapshot) -> None:
-            self._open_stores(snapshot.stores)
+            if is_quick:
+                raise _TakesLong
+            self._take_up(snapshot.generation)
+            self._open_stores(snapshot.stores, snapshot.generation)
             self._state = self._state.read_snapshot(track, snapshot.epoch)
+            self._aim(track)
             self._report()
             cohort.load(snapshot, self._definitions.open_stores(snapshot.generation))
 
@@ -522,6 +797,8 @@ class GroupState:
             found = restore(
                 self._changelog, self.group, cohort.epoch, cohort.digest, is_blocked=is_blocked, load=load
             )
+        except _TakesLong:
+            raise  # nothing was begun: what is known of the commits is known to who takes the time
         except BaseException:
             self._state = self._state.abandon_snapshot(track)
             raise
@@ -552,20 +829,38 @@ class GroupState:
         except Corrupt:
             self._state = self._state.block(track)
             raise
+        before, began = cohort.epoch, self._setup.clock()
         try:
-            return cohort.apply(collected)
+            commit = cohort.apply(collected, is_readable=self.view is not None and track is Track.MAIN)
         except UnreadableRowsError:
             self._state = self._state.block(track)
             raise
+        self._work.note_epochs(commit.epoch - before, self._setup.clock() - began)
+        return commit
 
     def _stores_of(self, commit: Commit) -> Definitions:
-        self._open_stores(commit.stores)
+        self._take_up(commit.generation)
+        if self._definitions.ended_stores():
+            raise Unavailable(f"Stores of group {self.group} were dropped: the host lets go of them.")
+        self._open_stores(commit.stores, commit.generation)
         return self._definitions.open_stores(commit.generation)
 
-    def _open_stores(self, stores: Collection[StoreName]) -> None:
+    def _take_up(self, generation: int) -> None:
+        """Read amendments again that partitions take up: they were read before a commit had done so, and the
+        changelog may have been restored since.
+        """
+        if generation > self._main.generation:
+            self._forget_history(self._main.generation)
+
+    def _forget_history(self, beyond: int) -> None:
+        """Read again what was decided of the group, and the shapes of stores beyond a generation."""
+        self._changelog.forget_history(self.group)
+        self._definitions.forget_shapes(beyond)
+
+    def _open_stores(self, stores: Collection[StoreName], generation: int) -> None:
         unknown = self._definitions.unknown_stores(stores)
         if unknown:
-            self.add_stores(self.definition_at(store, 0) for store in unknown)
+            self.add_stores((self.definition_at(store, 0) for store in unknown), generation)
 
     def refresh(self) -> None:
         """Show what compaction has made of the partitions: the same rows in fewer segments. Without it a
@@ -576,28 +871,41 @@ class GroupState:
             self._publish()
 
     def release(self) -> None:
-        """Give back the space of segments that nobody refers to any more."""
+        """Give back the space of segments that nobody refers to any more, and have partitions built again
+        that statements or merges have found damaged.
+        """
+        self.add_damage({store.identity: store.damage for store in self.partitions if store.damage})
         for store in self.partitions:
             store.release()
 
     def expire(self) -> bool:
         """Drop views of epochs that are past their retention; whether there were any."""
-        expired = self._views.expire(self._setup.clock())
-        if expired:
+        clock = self._setup.clock()
+        has_expired, has_past_expired = self._views.expire(clock), self._past_views.expire(clock)
+        if has_expired or has_past_expired:
             self._report()
-        return expired
+        return has_expired or has_past_expired
 
     @property
     def next_expiry(self) -> float | None:
         """When the next epoch is past its retention, by the clock; None when only the newest is kept."""
-        return self._views.next_expiry
+        expiries = (views.next_expiry for views in (self._views, self._past_views))
+        return min((expiry for expiry in expiries if expiry is not None), default=None)
 
     def _come_to(self, committed_at: int) -> None:
         """Take note that the partitions have come to another epoch, and show it."""
         self._committed_at, self._is_unpublished = committed_at, True
         self._publish()
         if self.view is None:
+            self._publish_past(committed_at)
             self._report()
+
+    def _publish_past(self, committed_at: int) -> None:
+        """Have an epoch before the target read by whoever allows that: one that was just reached, so that it
+        is known to be of the history that the changelog has.
+        """
+        if self._state.stage is Stage.BUILDING and self._main.is_even and not self.is_rebuilding:
+            self._past_views.publish(self._view_of_partitions(committed_at), self._setup.clock())
 
     def _publish(self) -> None:
         """Make the epoch that the partitions have come to the newest that can be read: once they are all at
@@ -612,10 +920,36 @@ class GroupState:
         if self._committed_at is None:
             return  # the epoch has left the changelog; the next step goes on from a snapshot
         self._views.publish(self._view_of_partitions(self._committed_at), self._setup.clock())
+        self._past_views.clear()
         self._is_unpublished = False
         self._state = self._state.publish()
         self._reporter.note_epoch(self._main.epoch)
         self._report()
+        self._note_reached(self._committed_at)
+
+    def _forget_reached(self) -> None:
+        """Have the next start look for itself what partitions have reached."""
+        self._noted = self._noted_partitions = None
+        self._setup.note_reached(self.group, None)
+
+    def _note_reached(self, committed_at: int) -> None:
+        """Note what all partitions have reached, for the next start."""
+        stores = self._main.partitions.values()
+        if self._late.partitions or not self._main.digest:
+            return
+        if self._noted_partitions is None:
+            self._noted_partitions = number_of_partitions(stores)
+        reached = ReachedEpoch(
+            self._main.epoch,
+            self._main.digest,
+            committed_at,
+            boot_of_machine(),
+            self._noted_partitions,
+            self._main.applied_sum,
+        )
+        if reached != self._noted:
+            self._noted = reached
+            self._setup.note_reached(self.group, reached)
 
     def _view_of_partitions(self, committed_at: int) -> GroupView:
         """The partitions as they are now, all at one epoch."""
@@ -638,6 +972,13 @@ class GroupState:
             newest = self._changelog.newest_epoch(self.group, last) if len(commits) > 1 else last
             self._reporter.note_epoch(newest)
         self._reporter.note_look(looked_at, commits[0].committed_at if commits else None)
+        if not commits:
+            self._main.meter.rest()
+            self._reporter.note_progress(self._building_progress(), None)
+        elif self._reporter.newest_known == last:
+            self._main.meter.aim(last, commits[-1].written)
+        else:
+            self._aim(Track.MAIN)
 
     def _report(self) -> None:
         view = self.view
@@ -646,16 +987,56 @@ class GroupState:
             if view is None
             else store_reports(view, self._views.since, sorted(self._late.partitions), self._columns)
         )
-        self._reporter.report(self._views.readable, self._progress(), stores)
+        past = self._past_views.readable
+        self._reporter.report(
+            self._views.readable, self._building_progress(), self._catch_up_progress(), stores, past
+        )
 
-    def _progress(self) -> Progress | None:
+    def refresh_progress(self) -> GroupReport:
+        """Report how far the partitions are by now, for any thread; what is reported then."""
+        self._reporter.note_progress(self._building_progress(), self._catch_up_progress())
+        return self._reporter.reported[0]
+
+    def _building_progress(self) -> Progress | None:
         """How far the partitions are that cannot be read yet."""
         state = self._state
         if state.stage is Stage.BUILDING:
-            return Progress(self._main.epoch, state.target, state.snapshot)
+            return self._progress(self._main, state.target, state.snapshot)
         if state.late is None:
             return None
-        return Progress(self._late.epoch, self._main.epoch, state.snapshot)
+        return self._progress(self._late, self._main.epoch, state.snapshot)
+
+    def _catch_up_progress(self) -> Progress | None:
+        """How far the partitions are that can be read, where newer commits are known."""
+        state, newest = self._state, self._reporter.newest_known
+        if state.stage is not Stage.READABLE or self._main.epoch >= newest:
+            return None
+        snapshot = state.snapshot if state.main is Source.SNAPSHOT else None
+        return self._progress(self._main, newest, snapshot)
+
+    def _progress(self, cohort: Cohort, target: Epoch, snapshot: Epoch | None) -> Progress:
+        partitions = sum(each.partitions for each in list(self._definitions.found.values()))
+        return cohort.meter.progress(
+            cohort.epoch, target, snapshot, len(cohort.partitions) / max(1, partitions)
+        )
+
+    def _aim(self, track: Track) -> None:
+        """Find out how many bytes there are up to where partitions are to come; now and then, as that moves
+        on.
+        """
+        meter, target = self._main.meter, max(self._state.target, self._reporter.newest_known)
+        if track is Track.LATE:
+            meter, target = self._late.meter, self._main.epoch
+        if target == meter.target:
+            return
+        if self._setup.clock() - meter.aimed_at < SECONDS_BETWEEN_AIMS and not meter.is_past_target:
+            return
+        try:
+            commit = self._changelog.read_commit(self.group, target)
+        except LivestateError as error:
+            _log.debug("How much there is to read is not known: %s", error.message)
+            commit = None
+        meter.aim(target, None if commit is None else commit.written)
 
     def close(self) -> None:
         """Close all partitions and note their epoch."""

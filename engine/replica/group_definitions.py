@@ -37,6 +37,11 @@ class GroupDefinitions:
             self._held[definition.name] = self._ask_held(definition)
         return self._held[definition.name]
 
+    @property
+    def open_names(self) -> Collection[StoreName]:
+        """The stores that are open."""
+        return list(self._open)
+
     def new_stores(self, definitions: Iterable[StoreDefinition]) -> Mapping[StoreName, StoreDefinition]:
         """Those of some stores that are not open yet."""
         return {each.name: each for each in definitions if each.name not in self._open}
@@ -50,6 +55,32 @@ class GroupDefinitions:
         self._open.update(dict.fromkeys(stores))
         self._by_generation.clear()
 
+    def ended_stores(self) -> Mapping[StoreName, StoreDefinition]:
+        """The stores that are here and were dropped from the changelog; or are in its place, where the
+        changelog was restored from a copy of before that.
+
+        Raises:
+            LivestateError: What was decided of the group cannot be read.
+        """
+        if not self.found:
+            return {}
+        (group,) = {definition.group for definition in self.found.values()}
+        drops = self._changelog.exclusions(group).drops
+        since = {name: drop.number for name, drop in drops.items()}
+        return {
+            name: definition
+            for name, definition in self.found.items()
+            if definition.since != since.get(name, 0)
+        }
+
+    def forget(self, stores: Collection[StoreName]) -> None:
+        """Take note that some stores are not here any more."""
+        for name in stores:
+            self.found.pop(name, None)
+            self._held.pop(name, None)
+            self._open.pop(name, None)
+        self._by_generation.clear()
+
     def definition_at(self, store: StoreName, generation: int) -> StoreDefinition:
         """What a store is at a generation; also at one that is not here yet.
 
@@ -61,6 +92,11 @@ class GroupDefinitions:
         if found is None:
             raise missing_definition(store)
         return found
+
+    def forget_shapes(self, beyond: int) -> None:
+        """Ask again what stores are beyond a generation."""
+        for generation in [generation for generation in self._by_generation if generation > beyond]:
+            del self._by_generation[generation]
 
     def open_stores(self, generation: int) -> Definitions:
         """All open stores as they are at a generation.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from threading import Lock
 
 from engine.cluster.reports import ColumnReport, GroupReport, Progress, ReadableEpoch, StoreReport
 from engine.model.schema import Epoch, StoreName
@@ -15,7 +16,8 @@ from engine.state.state_view import StateView
 
 
 class GroupReporter:
-    """Keeps the report of a group. One thread at a time changes it; any may read `reported`.
+    """Keeps the report of a group. One thread at a time changes it, and another one what it says of progress;
+    any may read `reported`.
 
     Attributes:
         reported: What can be read here, for the reports of hosts; replaced as a whole.
@@ -29,6 +31,7 @@ class GroupReporter:
         self.unread_since: int | None = None
         self._looked_at = 0
         self._problem = ""
+        self._changing = Lock()
 
     def note_epoch(self, epoch: Epoch) -> None:
         """Take note of a committed epoch; it comes with the next report."""
@@ -42,34 +45,62 @@ class GroupReporter:
             unread_since: As `GroupReport.unread_since`.
         """
         self._looked_at, self.unread_since = looked_at, unread_since
-        group, stores = self.reported
-        noted = replace(group, newest_known=self.newest_known, unread_since=unread_since, looked_at=looked_at)
-        self.reported = (noted, stores)
+        with self._changing:
+            group, stores = self.reported
+            noted = replace(
+                group, newest_known=self.newest_known, unread_since=unread_since, looked_at=looked_at
+            )
+            self.reported = (noted, stores)
+
+    def note_progress(self, building: Progress | None, catching_up: Progress | None) -> None:
+        """Report how far partitions are.
+
+        Args:
+            building: As `GroupReport.building`.
+            catching_up: As `GroupReport.catching_up`.
+        """
+        with self._changing:
+            group, stores = self.reported
+            if (building, catching_up) != (group.building, group.catching_up):
+                self.reported = (replace(group, building=building, catching_up=catching_up), stores)
 
     def note_problem(self, problem: str) -> None:
         """Report what keeps the group from getting on; empty when nothing is wrong."""
         if problem != self._problem:
             self._problem = problem
-            group, stores = self.reported
-            self.reported = (replace(group, problem=problem), stores)
+            with self._changing:
+                group, stores = self.reported
+                self.reported = (replace(group, problem=problem), stores)
 
     def report(
         self,
         readable: tuple[ReadableEpoch, ...],
-        progress: Progress | None,
+        building: Progress | None,
+        catching_up: Progress | None,
         stores: Mapping[StoreName, StoreReport],
+        past: tuple[ReadableEpoch, ...] = (),
     ) -> None:
         """Report what can be read.
 
         Args:
             readable: The epochs that can be read.
-            progress: How far the partitions are that cannot be read yet.
+            building: As `GroupReport.building`.
+            catching_up: As `GroupReport.catching_up`.
             stores: The stores of the group.
+            past: As `GroupReport.past`.
         """
-        group = GroupReport(
-            readable, self.newest_known, self.unread_since, self._looked_at, progress, self._problem
-        )
-        self.reported = (group, stores)
+        with self._changing:
+            group = GroupReport(
+                readable,
+                self.newest_known,
+                self.unread_since,
+                self._looked_at,
+                building,
+                self._problem,
+                catching_up,
+                past,
+            )
+            self.reported = (group, stores)
 
 
 def building_reports(definitions: GroupDefinitions) -> Mapping[StoreName, StoreReport]:

@@ -5,21 +5,25 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Collection
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Event
 
 from engine.changelog import Commit
 from engine.changelog.layout import path_segment
 from engine.errors import Unavailable
-from engine.model.schema import GroupName, PartitionId, StoreDefinition
+from engine.model.schema import GroupName, PartitionId, StoreDefinition, StoreName
 from engine.replica.group_views import GroupView, Retention
+from engine.replica.reached_epoch import ReachedEpoch, read_reached_epoch, write_reached_epoch
 from engine.state.cache import ColumnCache
 from engine.state.partition import PartitionStore
-from engine.state.rocks import WriteBuffers
+from engine.state.rocks import SharedOptions
 from engine.state.state_options import StateOptions
 
 ASIDE = ".aside"
 """Directory in the data directory of partitions that were put aside; no group has such a path."""
+REACHED = ".reached"
+"""Directory in the data directory of notes of the epochs that groups have reached; likewise."""
 
 
 def every_partition(definition: StoreDefinition) -> Collection[PartitionId]:
@@ -35,7 +39,7 @@ class GroupSetup:
         directory: The data directory.
         cache: Decoded columns.
         options: Sizes.
-        buffers: Bound of all RocksDB memtables.
+        shared_options: How RocksDB is opened for all partitions.
         held: Which partitions of a store this host holds.
         retention: How long epochs stay readable.
         workers: Runs partitions side by side.
@@ -44,12 +48,18 @@ class GroupSetup:
         snapshot_after: As `SnapshotOptions.after_bytes`.
         now: Gives the time, microseconds since 1970 UTC.
         clock: Gives the time in seconds that never go back.
+        builders: Runs partitions side by side that are built, which can take minutes; None for the same as
+            `workers`.
+        large_workers: Runs partitions side by side of large epochs of groups that can be read; likewise.
+        openers: Opens partitions side by side; likewise.
+        stopping: Ends what is being built when it is set.
+        open_files: How many files the system lets the host have open; negative for no limit.
     """
 
     directory: Path
     cache: ColumnCache
     options: StateOptions
-    buffers: WriteBuffers
+    shared_options: SharedOptions
     held: Callable[[StoreDefinition], Collection[PartitionId]]
     retention: Retention
     workers: Executor
@@ -58,6 +68,21 @@ class GroupSetup:
     snapshot_after: int
     now: Callable[[], int]
     clock: Callable[[], float]
+    builders: Executor | None = None
+    large_workers: Executor | None = None
+    openers: Executor | None = None
+    stopping: Event = field(default_factory=Event)
+    open_files: int = -1
+
+    @property
+    def build_workers(self) -> Executor:
+        """As `builders`."""
+        return self.builders or self.workers
+
+    @property
+    def open_workers(self) -> Executor:
+        """As `openers`."""
+        return self.openers or self.workers
 
     def open(
         self,
@@ -74,8 +99,22 @@ class GroupSetup:
         """
         path = self.directory / partition_path(definition, partition)
         return PartitionStore(
-            definition, partition, path, self.cache, self.options, self.buffers, definition_at
+            definition, partition, path, self.cache, self.options, self.shared_options, definition_at
         )
+
+    def reached_epoch(self, group: GroupName) -> ReachedEpoch | None:
+        """The epoch that all partitions of a group have reached, if that was noted."""
+        return read_reached_epoch(self._reached_path(group))
+
+    def note_reached(self, group: GroupName, reached: ReachedEpoch | None) -> None:
+        """Note the epoch that all partitions of a group have reached; None that they have not reached one."""
+        if reached is None:
+            self._reached_path(group).unlink(missing_ok=True)
+        else:
+            write_reached_epoch(self._reached_path(group), reached)
+
+    def _reached_path(self, group: GroupName) -> Path:
+        return self.directory / REACHED / f"{path_segment(group)}.json"
 
     def put_aside(self, definition: StoreDefinition, partition: PartitionId) -> None:
         """Move what the disk has of a partition that is not open to where nothing looks for it. What was put
@@ -101,7 +140,38 @@ class GroupSetup:
                 f"({error.strerror})."
             ) from error
 
+    def delete_store(self, group: GroupName, store: StoreName, since: int) -> bool:
+        """Delete what the disk has of a store that was dropped, none of whose partitions is open.
+
+        Args:
+            group: Its group.
+            store: Its name.
+            since: As `StoreDefinition.since` of it.
+
+        Returns:
+            Whether there was anything.
+
+        Raises:
+            Unavailable: The disk does not answer.
+        """
+        path = _store_path(group, store, since)
+        found = [root / path for root in (self.directory, self.directory / ASIDE) if (root / path).exists()]
+        for each in found:
+            try:
+                shutil.rmtree(each)
+            except OSError as error:
+                raise Unavailable(
+                    f"What the disk has of store {store}, which was dropped, cannot be deleted "
+                    f"({error.strerror})."
+                ) from error
+        return bool(found)
+
 
 def partition_path(definition: StoreDefinition, partition: PartitionId) -> Path:
     """Where a partition is in the data directory."""
-    return Path(path_segment(definition.group), path_segment(definition.name), str(partition))
+    return _store_path(definition.group, definition.name, definition.since) / str(partition)
+
+
+def _store_path(group: GroupName, store: StoreName, since: int) -> Path:
+    """Where the partitions of a store are: never where those of a dropped one of its name were."""
+    return Path(path_segment(group), path_segment(store) + (f"@{since}" if since else ""))

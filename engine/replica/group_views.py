@@ -5,11 +5,14 @@ while.
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from weakref import WeakSet
+
+import numpy as np
+import numpy.typing as npt
 
 from engine.cluster.refusals import epochs_in_words
 from engine.cluster.reports import ReadableEpoch
@@ -86,10 +89,17 @@ class GroupView:
                     for number, version in store.versions.items()
                     if (name, number) not in partitions
                 },
+                digest=store.digest,
             )
             for name, store in self.stores.items()
         }
         return replace(self, stores=stores, rebuilding=self.rebuilding.union(partitions))
+
+    def hide_stores(self, stores: Collection[StoreName]) -> GroupView:
+        """The view without some stores."""
+        return replace(
+            self, stores={name: store for name, store in self.stores.items() if name not in stores}
+        )
 
     def check_digest(self, digest: str) -> None:
         """See that the epoch is the one that is meant.
@@ -164,7 +174,7 @@ def group_view(
     for (name, number), version in versions.items():
         by_store[name][number] = version
     stores = {
-        name: StateView(definition, epoch, committed_at, by_store[name])
+        name: StateView(definition, epoch, committed_at, by_store[name], digest=digest)
         for name, definition in definitions.items()
     }
     return GroupView(group, epoch, committed_at, stores, generation, rebuilding, digest)
@@ -244,6 +254,10 @@ class RetainedViews:
             self._drop_expired(clock)
             self._list_readable()
 
+    def has(self, epoch: Epoch) -> bool:
+        """Whether an epoch can be read."""
+        return epoch in self._by_epoch
+
     def hold(self, epoch: Epoch, until: float, clock: float) -> None:
         """Keep an epoch readable for longer.
 
@@ -297,6 +311,22 @@ class RetainedViews:
             self._older = [
                 retained._replace(view=retained.view.hide_partitions(partitions)) for retained in self._older
             ]
+            self._list_readable()
+
+    def drop_stores(self, stores: Collection[StoreName]) -> None:
+        """Have some stores read at no epoch any more.
+
+        Args:
+            stores: The stores.
+        """
+        with self._changing:
+            if self.newest is None:
+                return
+            self.newest = self.newest.hide_stores(stores)
+            self._older = [
+                retained._replace(view=retained.view.hide_stores(stores)) for retained in self._older
+            ]
+            self.since = {name: epoch for name, epoch in self.since.items() if name not in stores}
             self._list_readable()
 
     def expire(self, clock: float) -> bool:
@@ -367,14 +397,15 @@ def _unshared_bytes(older: GroupView, newer: GroupView) -> int:
 
 
 def _own_bytes(older: Version, newer: Version | None) -> int:
-    shared = {id(entry.live) for entry in newer.segments} if newer is not None else set()
-    vectors = sum(
-        entry.live.nbytes
-        for entry in older.segments
-        if entry.live is not None and id(entry.live) not in shared
-    )
+    shared = {id(array) for array in _vector_arrays(newer)} if newer is not None else set()
+    vectors = sum(array.nbytes for array in _vector_arrays(older) if id(array) not in shared)
     # Columns of a segment that compaction has replaced stay in the cache as long as a view needs them.
     kept = {entry.segment.id for entry in newer.segments} if newer is not None else set()
     return vectors + sum(
         entry.segment.record.nbytes for entry in older.segments if entry.segment.id not in kept
     )
+
+
+def _vector_arrays(version: Version) -> Iterator[npt.NDArray[np.unsignedinteger[Any]]]:
+    """The memory of the delete vectors of a version."""
+    return (array for entry in version.segments if entry.dead is not None for array in entry.dead.arrays)

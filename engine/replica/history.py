@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from engine.changelog import Changelog, Commit
+from engine.changelog import Changelog, Commit, Skip
 from engine.changelog.codec import describe
 from engine.errors import Corrupt, Unavailable
 from engine.model.schema import Epoch, GroupName
@@ -44,6 +44,25 @@ def check_follows(changelog: Changelog, commit: Commit, digest: str) -> None:
             f"another epoch {epoch} than it has. Restore it from a backup."
         )
     raise diverged_error(commit.group, epoch)
+
+
+def is_first_behind(changelog: Changelog, group: GroupName, epoch: Epoch) -> bool:
+    """Whether what was found behind an epoch before this was asked is what was first committed there.
+
+    Args:
+        changelog: The changelog.
+        group: The store group.
+        epoch: An epoch that was committed, or 0.
+
+    Raises:
+        Unavailable: The changelog cannot be reached.
+    """
+    if changelog.holds(group, epoch):
+        return True
+    # Of the beginning `holds` only says whether epochs may have been dropped, and epoch 1 may be there still.
+    # They are dropped in order: while epoch 2 is there, so is what was first committed as epoch 1. Without, a
+    # writer has created epoch 1 anew, and ended before it took that back.
+    return not epoch and changelog.holds(group, Epoch(2))
 
 
 def check_same(commit: Commit, digest: str) -> None:
@@ -84,12 +103,36 @@ def needs_check(partitions: Collection[PartitionStore], newest: Epoch) -> bool:
     )
 
 
+def skipped_error(skip: Skip) -> DivergedError:
+    """Why partitions do not go on from an epoch that they have applied, or one behind it."""
+    return DivergedError(f"{skip.describe()}. What has its rows on this host is put aside and built again.")
+
+
+def applied_skip(
+    changelog: Changelog, group: GroupName, partitions: Collection[PartitionStore]
+) -> Skip | None:
+    """An epoch that is passed by, and that partitions have applied; None where there is none.
+
+    Args:
+        changelog: The changelog.
+        group: The group.
+        partitions: Partition stores of it.
+
+    Raises:
+        LivestateError: The changelog cannot be read.
+    """
+    newest = max((store.applied for store in partitions), default=Epoch(0))
+    skips = [skip for skip in changelog.skips(group) if skip.epoch <= newest]
+    return skips[-1] if skips and diverged_partitions(changelog, group, partitions) else None
+
+
 def diverged_partitions(
     changelog: Changelog, group: GroupName, partitions: Collection[PartitionStore]
 ) -> list[PartitionStore]:
     """The partitions that have applied other commits than the changelog has.
 
-    Those whose epochs have given way to a snapshot are none of them: they are built again from that anyway.
+    Those whose epochs are gone, and have later ones behind them, have given way to a snapshot and are none
+    of them: they are built again from that anyway.
 
     Args:
         changelog: The changelog.
@@ -100,7 +143,7 @@ def diverged_partitions(
         LivestateError: The changelog cannot be read.
     """
     digests: dict[Epoch, str | None] = {}
-    newest_snapshot = max(changelog.snapshots(group).epochs(), default=Epoch(0))
+    newest = changelog.newest_epoch(group)
     found = []
     for store in partitions:
         if not store.applied:
@@ -109,7 +152,7 @@ def diverged_partitions(
             commit = changelog.read_commit(group, store.applied)
             digests[store.applied] = None if commit is None else commit.digest
         digest = digests[store.applied]
-        if digest is None and store.applied < newest_snapshot:
+        if digest is None and store.applied < newest:
             continue
         if digest != store.digest:
             found.append(store)

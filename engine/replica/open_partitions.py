@@ -8,7 +8,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import wait
 from functools import partial
 
-from engine.errors import LivestateError
+from engine.changelog import Changelog
+from engine.errors import Corrupt, LivestateError
 from engine.model.schema import GroupName, PartitionId, StoreDefinition, StoreName
 from engine.replica.group_setup import GroupSetup
 from engine.replica.partition_keys import PartitionKey
@@ -25,6 +26,7 @@ class OpenPartitions:
     Args:
         group: The group.
         setup: What it shares with other groups.
+        changelog: Where its commits are.
         definition_at: Gives what a store is at a generation.
     """
 
@@ -32,10 +34,12 @@ class OpenPartitions:
         self,
         group: GroupName,
         setup: GroupSetup,
+        changelog: Changelog,
         definition_at: Callable[[StoreName, int], StoreDefinition],
     ) -> None:
         self._group = group
         self._setup = setup
+        self._changelog = changelog
         self._definition_at = definition_at
         self._opened: dict[PartitionKey, PartitionStore] = {}
         self.damage: dict[PartitionKey, str] = {}
@@ -63,7 +67,8 @@ class OpenPartitions:
             LivestateError: A partition cannot be opened; the message names it.
         """
         opening = [
-            self._setup.workers.submit(self._open, definition, number) for definition, number in partitions
+            self._setup.open_workers.submit(self._open, definition, number)
+            for definition, number in partitions
         ]
         wait(opening)
         for each in opening:
@@ -84,6 +89,15 @@ class OpenPartitions:
         del self._opened[definition.name, number]
         self._open(definition, number)
 
+    def forget(self, stores: Collection[StoreName]) -> None:
+        """Close the partitions of some stores, of which nothing is of any use any more.
+
+        Args:
+            stores: The stores.
+        """
+        for key in [key for key in self._opened if key[0] in stores]:
+            self._opened.pop(key).abandon()
+
     def _open(self, definition: StoreDefinition, number: PartitionId) -> None:
         # A partition that is open already is left of a try in which another one could not be opened.
         if (definition.name, number) not in self._opened:
@@ -99,13 +113,33 @@ class OpenPartitions:
 
     def _open_or_put_aside(self, definition: StoreDefinition, number: PartitionId) -> PartitionStore:
         """A partition as the disk has it, or without any rows where that is damaged."""
-        definition_at = partial(self._definition_at, definition.name)
+        definition_at = partial(self._shape, definition.name)
         try:
             return self._setup.open(definition, number, definition_at)
         except DamagedError as error:
             self._setup.put_aside(definition, number)
             self.damage[definition.name, number] = error.what
         return self._setup.open(definition, number, definition_at)
+
+    def _shape(self, store: StoreName, generation: int) -> StoreDefinition:
+        """What a store is at the generation of a partition.
+
+        Raises:
+            DamagedError: No commit of the changelog has come so far: it was restored from an older copy.
+            LivestateError: As the function that gives shapes.
+        """
+        try:
+            return self._definition_at(store, generation)
+        except Corrupt:
+            newest = self._changelog.newest_epoch(self._group)
+            commit = self._changelog.read_commit(self._group, newest) if newest else None
+            if commit is None or commit.generation >= generation:
+                raise
+            raise DamagedError(
+                f"Migration {generation} of store group {self._group} is not in the changelog any more, "
+                "which was restored from an older copy.",
+                "a shape that the changelog does not have any more",
+            ) from None
 
     def close_others(self, partitions: Collection[PartitionKey]) -> None:
         """Close all partitions but some, which are closed elsewhere."""

@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 
 from engine.changelog import Changelog, Snapshot
 from engine.changelog.snapshot import EPOCH_WEIGHT, Mark
-from engine.errors import Corrupt
+from engine.errors import Corrupt, Unavailable
 from engine.model.schema import Epoch, GroupName
-from engine.replica.history import check_same, diverged_error
+from engine.replica.history import check_same, diverged_error, is_first_behind
 
 _log = logging.getLogger(__name__)
 
@@ -54,7 +54,8 @@ def restore(
         if epoch:
             _check_epoch(changelog, group, epoch, digest)
         return None
-    later = [snapshot for snapshot in reversed(snapshots.readable_snapshots()) if snapshot.epoch > epoch]
+    snapshots.forget()
+    later = [snapshot for snapshot in reversed(changelog.usable_snapshots(group)) if snapshot.epoch > epoch]
     if not (is_blocked or _is_better(changelog, group, epoch, later)):
         return None
     for snapshot in later:
@@ -85,7 +86,8 @@ def _is_better(changelog: Changelog, group: GroupName, epoch: Epoch, later: Sequ
         here = changelog.read_commit(group, epoch)
     except Corrupt:
         return True
-    if here is None or not later:
+    # Below the floor what follows may be gone already, though the epoch itself is still there.
+    if here is None or not later or not changelog.holds(group, epoch):
         return True
     newest = later[0]
     return (
@@ -99,14 +101,7 @@ def _is_next_there(changelog: Changelog, group: GroupName, epoch: Epoch) -> bool
         following = changelog.read_commit(group, Epoch(epoch + 1))
     except Corrupt:
         return True  # whoever reads it says what is wrong with it
-    if following is None:
-        return False
-    if epoch:
-        return changelog.holds(group, epoch)
-    # Of the beginning `holds` only says whether there is a later snapshot, beside which epoch 1 may be still.
-    # Epochs are dropped in order: while epoch 2 is there, so is what was first committed as epoch 1. Without,
-    # a writer has created epoch 1 anew, and ended before it took that back.
-    return changelog.holds(group, epoch) or changelog.holds(group, Epoch(2))
+    return following is not None and is_first_behind(changelog, group, epoch)
 
 
 def commit_time(changelog: Changelog, group: GroupName, epoch: Epoch) -> int | None:
@@ -128,7 +123,7 @@ def commit_time(changelog: Changelog, group: GroupName, epoch: Epoch) -> int | N
     if commit is None and any(later > epoch for later in changelog.snapshots(group).epochs()):
         return None
     if commit is None and epoch:
-        raise diverged_error(group, epoch)
+        raise _loss_error(changelog, group, epoch)
     return commit.committed_at if commit else 0
 
 
@@ -141,5 +136,15 @@ def _check_epoch(changelog: Changelog, group: GroupName, epoch: Epoch, digest: s
     except Corrupt:
         return  # it was applied when it could be read, and those that follow name it
     if commit is None:
-        raise diverged_error(group, epoch)
+        raise _loss_error(changelog, group, epoch)
     check_same(commit, digest)
+
+
+def _loss_error(changelog: Changelog, group: GroupName, epoch: Epoch) -> Unavailable:
+    """Why partitions do not go on from an epoch that the changelog has not got, and no later snapshot."""
+    if changelog.newest_epoch(group) > epoch:
+        return Unavailable(
+            f"Epoch {epoch} of store group {group}, which this host has reached, was dropped, and the "
+            "snapshot that has its rows is not listed yet: the host tries again."
+        )
+    return diverged_error(group, epoch)

@@ -7,7 +7,8 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Event, Lock, Thread
 
@@ -19,16 +20,19 @@ from engine.changelog.snapshot import (
     HostChecksums,
     Mark,
     RowChecksums,
+    Snapshot,
     StorePartition,
     disputed_partitions,
+    droppable_before,
     is_due,
 )
 from engine.changelog.snapshots import FILE_BYTES
-from engine.errors import Cancelled
+from engine.errors import Cancelled, LivestateError
 from engine.model.row_checksum import RowChecksum, checksum_rows
 from engine.model.schema import TOMBSTONE_COLUMN, Epoch, GroupName, PartitionId, StoreDefinition
 from engine.replica.failures import Failures, log_failure
 from engine.replica.group_views import GroupView
+from engine.replica.history import is_first_behind
 from engine.replica.partition_keys import partition_names
 from engine.state.live_rows import live_rows
 
@@ -58,7 +62,8 @@ class SnapshotOptions:
         patience_seconds: How long each of them waits for the one before it.
         replicas: How many hosts hold a partition, whose rows are compared before a snapshot counts.
         host: What this host is called in messages to others.
-        silent_seconds: How long a snapshot waits for hosts that do not say what they have.
+        silent_seconds: How long a snapshot waits for hosts that do not say what they have. It counts without
+            them then, but no epochs go for it.
         look_seconds: How often a host looks whether the others have written theirs.
         retry_seconds: How long a host waits after a failure.
         give_up_seconds: After this time a snapshot that is not complete is left to be.
@@ -83,12 +88,16 @@ class Schedule:
         changelog: The changelog.
         group: The group.
         after_bytes: As `SnapshotOptions.after_bytes`.
+
+    Attributes:
+        newest: The newest snapshot that counts, when the changelog was last asked; None where there is none.
     """
 
     def __init__(self, changelog: Changelog, group: GroupName, after_bytes: int) -> None:
         self._snapshots = changelog.snapshots(group)
         self._after_bytes = after_bytes
         self._mark: Mark | None = None
+        self.newest: Snapshot | None = None
 
     def is_due(self, commit: Commit) -> bool:
         """Whether a snapshot is due at a commit's epoch, or counts already. Only then, and the first time,
@@ -99,12 +108,17 @@ class Schedule:
         """
         if not self._after_bytes:
             return False
-        if self._mark is None:
-            self._mark = Mark.from_snapshot(self._snapshots.newest_snapshot())
-        if is_due(self._mark, commit, self._after_bytes):
-            self._mark = Mark.from_snapshot(self._snapshots.newest_snapshot())
+        mark = self._mark or self._look()
+        if is_due(mark, commit, self._after_bytes):
+            mark = self._look()
         # A host that comes to the epoch of a snapshot later than others compares what it has there.
-        return commit.epoch == self._mark.epoch or is_due(self._mark, commit, self._after_bytes)
+        return commit.epoch == mark.epoch or is_due(mark, commit, self._after_bytes)
+
+    def _look(self) -> Mark:
+        """Ask the changelog for its newest snapshot."""
+        self.newest = self._snapshots.newest_snapshot()
+        self._mark = Mark.from_snapshot(self.newest)
+        return self._mark
 
 
 class SnapshotMaker:
@@ -124,6 +138,7 @@ class SnapshotMaker:
     Attributes:
         disputes: What there is to say of groups whose hosts had different rows at their last snapshot's
             epoch.
+        silence: What there is to say of groups whose epochs stay because hosts have said nothing.
         differing: Partitions of groups whose rows on this host are to be built again, and why, since somebody
             last emptied this.
     """
@@ -132,6 +147,7 @@ class SnapshotMaker:
         self, changelog: Changelog, options: SnapshotOptions, now: Callable[[], int], stopping: Event
     ) -> None:
         self.disputes: dict[GroupName, str] = {}
+        self.silence: dict[GroupName, str] = {}
         self.differing: dict[GroupName, Mapping[StorePartition, str]] = {}
         self._changelog = changelog
         self._options = options
@@ -154,6 +170,9 @@ class SnapshotMaker:
             LivestateError: The changelog cannot be reached or is full, or the host's state cannot be read.
                 Call it again.
         """
+        exclusions = self._changelog.exclusions(view.group)
+        if any(exclusions.is_dropped(name, each.since) for name, each in view.definitions.items()):
+            return True  # its partitions are closed
         snapshots = self._changelog.snapshots(view.group)
         epochs = snapshots.epochs()
         if any(epoch >= view.epoch for epoch in epochs):
@@ -182,7 +201,7 @@ class SnapshotMaker:
         if newest is None or newest.digest != commit.digest:
             return True  # the changelog has another history by now, of which this would be no snapshot
         claims = snapshots.checksums(view.epoch, commit.digest)
-        if waited < self._options.silent_seconds and self._has_silent_hosts(view, wanted, claims):
+        if waited < self._options.silent_seconds and self._places_with_silent_hosts(view, wanted, claims):
             return False
         parts = [
             HostChecksums("a part of the snapshot", part.digest, part.checksums)
@@ -196,14 +215,48 @@ class SnapshotMaker:
         if not snapshots.commit(commit, wanted):
             return False
         self.disputes.pop(view.group, None)
-        dropped = self._changelog.drop(view.group, self._options.retention, self._now())
-        _log.info(
-            "Group %s has a snapshot at epoch %d; %d epochs before were dropped.",
-            view.group,
-            view.epoch,
-            dropped.epochs,
-        )
+        _log.info("Group %s has a snapshot at epoch %d.", view.group, view.epoch)
+        self._drop(view)
         return True
+
+    def _drop(self, view: GroupView) -> None:
+        """Drop what is dispensable because of a snapshot whose rows all hosts have that hold them. Where one
+        has not said so, what it has may be right, and the epochs would tell.
+        """
+        group = view.group
+        self._changelog.generation(group)  # what was decided since must not be missed: nothing is undone
+        snapshots = self._changelog.usable_snapshots(group)
+        unheard = self._unheard_partitions(view, snapshots[-1]) if snapshots else []
+        if unheard:
+            self.silence[group] = (
+                f"All epochs of group {group} stay in the changelog: of {partition_names(unheard)} not all "
+                f"hosts have said which rows they have at epoch {snapshots[-1].epoch}. Start those that are "
+                "down, or take them out of the deployment."
+            )
+        else:
+            self.silence.pop(group, None)
+        for snapshot in droppable_before(snapshots, self._options.retention, self._now()):
+            if not self._unheard_partitions(view, snapshot):
+                dropped = self._changelog.drop_before(group, snapshot.epoch, self._stopping)
+                _log.info("%d epochs of group %s were dropped.", dropped.epochs, group)
+                return
+
+    def _unheard_partitions(self, view: GroupView, snapshot: Snapshot) -> Sequence[StorePartition]:
+        """The partitions of a snapshot of which not all hosts have said that they have its rows; none where
+        an older version wrote it.
+        """
+        checksums = snapshot.checksums
+        claims = self._changelog.snapshots(view.group).checksums(snapshot.epoch, snapshot.digest)
+        agreeing = [
+            HostChecksums(
+                claim.host,
+                claim.digest,
+                {place: each for place, each in claim.checksums.items() if checksums.get(place) == each},
+            )
+            for claim in claims
+        ]
+        places = [place for place in sorted(checksums) if place[0] in view.definitions]
+        return self._places_with_silent_hosts(view, places, agreeing)
 
     def _claim(
         self, view: GroupView, commit: Commit, snapshots: Snapshots, known: RowChecksums
@@ -234,15 +287,17 @@ class SnapshotMaker:
                 total += checksum_rows(batch)
         return total
 
-    def _has_silent_hosts(
+    def _places_with_silent_hosts(
         self, view: GroupView, places: Collection[StorePartition], claims: Collection[HostChecksums]
-    ) -> bool:
-        """Whether some hosts have not said yet what they have."""
-        heard = Counter(place for claim in claims for place in claim.checksums)
-        return any(
-            heard[name, number] < self._options.replicas(view.definitions[name], number)
+    ) -> Sequence[StorePartition]:
+        """The partitions of which some hosts have not said yet what they have."""
+        said = {(claim.host, place) for claim in claims for place in claim.checksums}
+        heard = Counter(place for _, place in said)
+        return [
+            (name, number)
             for name, number in places
-        )
+            if heard[name, number] < self._options.replicas(view.definitions[name], number)
+        ]
 
     def _compare_with_snapshot(self, view: GroupView, commit: Commit, snapshots: Snapshots) -> None:
         """See that this host has the rows of a snapshot that counts already, if it has not said before what
@@ -257,8 +312,15 @@ class SnapshotMaker:
             HostChecksums("the snapshot", commit.digest, snapshot.checksums),
         ]
         disputed = disputed_partitions(claims)
-        if disputed:
-            self._note_dispute(view, claims, {place: snapshot.checksums[place] for place in disputed})
+        if not disputed:
+            self._drop(view)
+            return
+        self._note_dispute(view, claims, {place: snapshot.checksums[place] for place in disputed})
+        earlier = [each for each in self._changelog.usable_snapshots(view.group) if each.epoch < view.epoch]
+        base = earlier[-1].epoch if earlier else Epoch(0)
+        # Either may be right. While the epochs are there, they tell, and nothing needs the snapshot.
+        if is_first_behind(self._changelog, view.group, base):
+            snapshots.retract(view.epoch)
 
     def _note_dispute(
         self,
@@ -344,12 +406,14 @@ class Snapshotter:
     """
 
     def __init__(self, changelog: Changelog, options: SnapshotOptions, now: Callable[[], int]) -> None:
+        self._changelog = changelog
         self._options = options
         self._tasks: dict[GroupName, _Task] = {}
         self._lock = Lock()
         self._wake, self._stopping = Event(), Event()
         self._maker = SnapshotMaker(changelog, options, now, self._stopping)
         self._failures: Failures[str] = Failures(options.retry_seconds)
+        self._counted: dict[GroupName, Snapshot] = {}
         self._thread = Thread(target=self._run, name="snapshot", daemon=True)
 
     def problem(self, group: GroupName) -> str:
@@ -359,7 +423,11 @@ class Snapshotter:
         with self._lock:
             task = self._tasks.get(group)
         failing = "" if task is None else self._failures.problem(task.name)
-        return failing or self._maker.disputes.get(group, "")
+        return failing or self._maker.disputes.get(group, "") or self._maker.silence.get(group, "")
+
+    def counted_snapshot(self, group: GroupName) -> Snapshot | None:
+        """The newest snapshot of a group that counted when this host was done with one; None before."""
+        return self._counted.get(group)
 
     def take_differing(self, group: GroupName) -> Mapping[StorePartition, str]:
         """The partitions of a group that are to be built again, as other hosts have other rows of them, and
@@ -424,12 +492,20 @@ class Snapshotter:
         waited, pause = time.monotonic() - task.since, self._options.look_seconds
         try:
             if self._maker.advance(task.view, task.commit, waited):
+                self._note_counted(task.view.group)
                 return True
             self._failures.clear(task.name)
         except BaseException as error:  # noqa: BLE001 - the top of all work for a snapshot; a panic of obstore is no Exception
             pause = self._note_failure(task, error)
         task.next_look = time.monotonic() + pause
         return waited > self._options.give_up_seconds
+
+    def _note_counted(self, group: GroupName) -> None:
+        """Take note of the newest snapshot of a group, for whoever watches the host."""
+        with suppress(LivestateError):
+            newest = self._changelog.snapshots(group).newest_snapshot()
+            if newest is not None:
+                self._counted[group] = newest
 
     def _note_failure(self, task: _Task, error: BaseException) -> float:
         """Say what has failed; seconds until it is tried again."""

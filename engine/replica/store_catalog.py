@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from engine.cluster.refusals import outlook
+from engine.cluster.progress import outlook
 from engine.cluster.reports import GroupReport, StoreReport
 from engine.errors import NotFound
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreName
@@ -33,23 +33,31 @@ class StoreCatalog:
     owners: Mapping[StoreName, GroupState]
     groups: tuple[GroupState, ...]
 
-    def renew(self, groups: Collection[GroupState], switches: Mapping[StoreName, StoreName]) -> StoreCatalog:
+    def renew(
+        self,
+        groups: Collection[GroupState],
+        switches: Mapping[StoreName, StoreName],
+        damaged_names: Collection[StoreName] = (),
+    ) -> StoreCatalog:
         """The catalog as it is now; this one if nothing is another.
 
         Args:
             groups: All groups.
             switches: Names of SQL that mean another store.
+            damaged_names: Names of SQL of which nobody knows what they mean: they mean nothing.
         """
         all_groups = tuple(groups)
         definitions = {
             name: definition for group in all_groups for name, definition in group.definitions.items()
         }
         switched = {name: definitions[store] for name, store in switches.items() if store in definitions}
-        tables = definitions | switched
+        tables = {
+            name: store for name, store in (definitions | switched).items() if name not in damaged_names
+        }
         if definitions == self.definitions and tables == self.tables and all_groups == self.groups:
             return self
         owners = {name: group for group in all_groups for name in group.definitions}
-        return StoreCatalog(definitions, tables if switched else definitions, owners, all_groups)
+        return StoreCatalog(definitions, tables if tables != definitions else definitions, owners, all_groups)
 
     def definitions_of(self, generations: Mapping[GroupName, int]) -> Definitions:
         """As `StoreSource.definitions_of`."""
@@ -83,7 +91,8 @@ class StoreCatalog:
             view = groups.get(group.group)
             if view is None:
                 view = groups[group.group] = _view_at(group, epoch)
-                view.check_digest((digests or {}).get(group.group, ""))
+                if digests:
+                    view.check_digest(digests.get(group.group, ""))
             views[store] = view.store(store, wanted)
         return views
 
@@ -102,6 +111,17 @@ class StoreCatalog:
             name: store for _, _, stores in reported for name, store in stores.items()
         }
 
+    def complete_until(self, stores: Collection[StoreName]) -> int:
+        """As `StoreSource.complete_until`."""
+        # Each lookup asks: a generator, and `min` over it, take three times as long.
+        until: int | None = None
+        for store in stores:
+            group = self.owners.get(store)
+            if group is not None:
+                found = group.reported[0].complete_until
+                until = found if until is None or found < until else until
+        return until or 0
+
     def _owner(self, store: StoreName) -> GroupState:
         owner = self.owners.get(store)
         if owner is None:
@@ -112,6 +132,8 @@ class StoreCatalog:
 def _view_at(group: GroupState, epoch: Epoch | None) -> GroupView:
     """The view of a group at an epoch; the newest for None."""
     view = group.view
+    if view is None and epoch is not None and group.has_past(epoch):
+        return group.view_at(epoch)
     if view is None:
         report, _ = group.reported
         raise BuildingError(f"Group {group.group} is being built on this host{outlook(report)}")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from engine.changelog import Changelog
-from engine.cluster.refusals import progress_in_words
-from engine.model.schema import Epoch, GroupName
+from engine.cluster.progress import progress_in_words
+from engine.errors import LivestateError
+from engine.model.schema import Epoch, GroupName, StoreName
 from engine.replica.failures import problem_of
 from engine.replica.group import GroupState
 from engine.scan import StoreStatus
@@ -32,6 +33,7 @@ def group_status(changelog: Changelog, group: GroupState, problem: str, now: int
         lags = {epoch: _lag_seconds(changelog, group.group, epoch, newest, now) for epoch in reached}
     except Exception as error:  # noqa: BLE001 - of one group; what is known of it is told all the same
         problem = problem or problem_of("The changelog", error)
+    skipped = _skipped_epochs(changelog, group.group)
     report, _ = group.reported
     if report.building is not None and not problem:
         problem = f"The store is being built on this host; {progress_in_words(report.building)}."
@@ -52,7 +54,38 @@ def group_status(changelog: Changelog, group: GroupState, problem: str, now: int
             segments=sum(len(version.segments) for version in versions),
             problem=problem,
             pinned_epochs=group.pinned_epochs,
+            skipped=skipped,
         )
+
+
+def unreadable_status(name: StoreName, problem: str) -> StoreStatus:
+    """The status of a name of which nobody knows what it means.
+
+    Args:
+        name: The name.
+        problem: What is wrong with it.
+    """
+    return StoreStatus(
+        store=name,
+        group=GroupName(""),
+        epoch=Epoch(0),
+        newest_epoch=Epoch(0),
+        lag_seconds=0.0,
+        rows=0,
+        stored_rows=0,
+        bytes=0,
+        partitions=0,
+        segments=0,
+        problem=problem,
+    )
+
+
+def _skipped_epochs(changelog: Changelog, group: GroupName) -> str:
+    """The epochs of a group that are passed by, a sentence each; empty where there are none."""
+    try:
+        return " ".join(f"{skip.describe()}." for skip in changelog.skips(group))
+    except LivestateError as error:
+        return error.message
 
 
 def _lag_seconds(changelog: Changelog, group: GroupName, epoch: Epoch, newest: Epoch, now: int) -> float:

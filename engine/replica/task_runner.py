@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection
 from enum import Enum
 from typing import NamedTuple
 
+from engine.errors import Cancelled
 from engine.model.schema import GroupName
 from engine.replica.failures import Failures, log_failure
 from engine.replica.partition_keys import PartitionKey, partition_names
@@ -18,10 +19,11 @@ _log = logging.getLogger(__name__)
 class Work(Enum):
     """What can fail, the worst first."""
 
-    ROUND = "The work of the host"
+    TURN = "The turn"
     LISTENER = "Telling of changes"
     SEARCH = "The search for stores"
     OPEN = "Opening partitions"
+    AMEND = "Heeding what was decided"
     FOLLOW = "Following the changelog"
     REBUILD = "Rebuilding partitions"
     REFRESH = "Showing merged segments"
@@ -68,6 +70,8 @@ class TaskRunner:
             result = bool(action())
         except (KeyboardInterrupt, SystemExit):
             raise
+        except Cancelled:
+            return False  # the host stops
         except BaseException as error:  # noqa: BLE001 - the top of all work for a group; a panic of RocksDB or obstore is no Exception
             if self._failures.note(task, error, time.monotonic()):
                 log_failure(_log, task, error)
@@ -78,6 +82,12 @@ class TaskRunner:
     def run_if_due(self, task: Task, action: Callable[[], bool | None]) -> bool:
         """Run a task unless it failed a moment ago; whether it did anything."""
         return self._failures.is_due(task, time.monotonic()) and self.run(task, action)
+
+    def forget_failures(self, group: GroupName) -> None:
+        """Have everything of a group tried again at once."""
+        for task in self._failures.problems():
+            if task.group == group:
+                self._failures.clear(task)
 
     def is_failing(self, task: Task) -> bool:
         """Whether a task has failed, and has not gone on since."""
@@ -99,8 +109,6 @@ class TaskRunner:
     def problem(self, group: GroupName) -> str:
         """What keeps a group from getting on, the worst first; empty if nothing does."""
         found = {
-            task.work: problem
-            for task, problem in self._failures.problems().items()
-            if task.group == group or task.work is Work.ROUND
+            task.work: problem for task, problem in self._failures.problems().items() if task.group == group
         }
         return next((found[work] for work in Work if work in found), "")

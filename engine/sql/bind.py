@@ -14,8 +14,20 @@ from functools import cached_property
 import pyarrow as pa
 from sqlglot import exp
 
-from engine.errors import NotFound, Unsupported
+from engine.errors import LimitExceeded, NotFound, Unsupported
 from engine.model.schema import StoreDefinition, StoreName
+from engine.model.table_shapes import TableShape
+from engine.sql.catalog_tables import (
+    CATALOG,
+    INFORMATION_SCHEMA,
+    SCHEMA,
+    SESSION,
+    SYSTEM,
+    TABLES,
+    CatalogTable,
+    catalog_table,
+)
+from engine.sql.functions import SESSION_FUNCTIONS, session_column
 from engine.sql.literals import LiteralList
 from engine.sql.output_names import name_outputs_around
 from engine.sql.parameters import ParameterSlot, bind_parameters
@@ -25,12 +37,10 @@ from engine.sql.statement_time import bind_statement_time
 from engine.sql.text import SourceText, did_you_mean, offset_of
 from engine.sql.versions import HISTORY, NO_MOMENTS, Moments, add_time_columns, is_versioned, read_at
 
-CATALOG = "livestate"
-SCHEMA = "main"
-_SESSION_VALUES = frozenset(
-    {"user", "current_user", "session_user", "current_role", "current_catalog", "current_schema"}
-)
-"""Functions that the engine calls without brackets, and that no statement may call."""
+MAX_SESSION_CALLS = 100
+"""Calls of functions that tell something of the session; each becomes a query of its own."""
+_SESSION_VALUES = frozenset(SESSION_FUNCTIONS) - {"version", "current_version", "current_database"}
+"""Functions that are called without brackets, too."""
 _TABLE_PARTS = frozenset({"this", "db", "catalog", "alias", "joins", "sample", "pivots"})
 
 
@@ -62,21 +72,6 @@ class StoreReference:
 
 
 @dataclass(frozen=True)
-class TableShape:
-    """What a name of a statement means.
-
-    Attributes:
-        name: The name, as it is written among all names.
-        store: The store.
-        generation: Which of the store's shapes: `StoreDefinition.generation`.
-    """
-
-    name: StoreName
-    store: StoreName
-    generation: int
-
-
-@dataclass(frozen=True)
 class BoundStatement:
     """A statement whose names are known.
 
@@ -86,8 +81,11 @@ class BoundStatement:
         tree: The tree, reading scans; None for SHOW and for DESCRIBE of a store. Never changed.
         references: Where stores are read.
         parameters: Parameters in the order of their numbers.
-        list_schemas: Columns of the long literal lists that the tree reads as tables, by name.
-        described: The store that DESCRIBE names.
+        list_schemas: Columns of the long literal lists that the tree reads as tables, by name, and of the
+            tables of the catalog.
+        catalog_tables: The tables of the catalog that the tree reads, by the names that it has for them.
+        described: The store that DESCRIBE names, or the table of the catalog.
+        shown_schema: As `ParsedStatement.shown_schema`.
         is_json: Whether an EXPLAIN is to be one JSON value.
         reads_time: Whether the tree reads the statement's time: as one more parameter, the last one, which no
             client sees.
@@ -99,8 +97,10 @@ class BoundStatement:
     references: tuple[StoreReference, ...] = ()
     parameters: tuple[ParameterSlot, ...] = ()
     list_schemas: Mapping[str, pa.Schema] = field(default_factory=dict)
-    described: StoreDefinition | None = None
+    catalog_tables: Mapping[str, CatalogTable] = field(default_factory=dict)
+    described: StoreDefinition | CatalogTable | None = None
     is_json: bool = False
+    shown_schema: str = SCHEMA
     reads_time: bool = False
 
     @property
@@ -158,19 +158,27 @@ def bind(
         Unsupported: A table is read in a way that stores cannot be.
     """
     if parsed.tree is None:
-        return BoundStatement(parsed.statement_class, parsed.source, None)
+        return BoundStatement(parsed.statement_class, parsed.source, None, shown_schema=parsed.shown_schema)
     names = _StoreNames(tables, parsed.source)
-    if isinstance(parsed.tree, exp.Summarize) and isinstance(parsed.tree.this, exp.Table):
-        parsed.tree.set("this", exp.select("*").from_(parsed.tree.this))
-    if parsed.statement_class is StatementClass.DESCRIBE and isinstance(parsed.tree, exp.Table):
-        return BoundStatement(
-            parsed.statement_class, parsed.source, None, described=names.find(parsed.tree)[1]
-        )
+    tree = parsed.tree
+    if isinstance(tree, exp.Summarize) and isinstance(tree.this, exp.Table):
+        tree.set("this", exp.select("*").from_(tree.this))
+    if parsed.statement_class is StatementClass.DESCRIBE and isinstance(tree, exp.Table):
+        described = _catalog_table(parsed.source, tree) if _is_of_catalog(tree) else names.find(tree)[1]
+        return BoundStatement(parsed.statement_class, parsed.source, None, described=described)
     listed = {entry.name: entry.rows.schema for entry in lists}
-    found = [(table, *names.find(table)) for table in _store_tables(parsed.tree, listed)]
-    wanted = needed_columns(parsed.tree, [(table, definition) for table, _, definition in found])
-    name_outputs_around(table for table, _, _ in found)
-    prefix = _unused_prefix(parsed.source.text)
+    # Of the whole text: with its lists in place, it has the same names for what it reads.
+    prefix = _unused_prefix(parsed.source.original)
+    named = list(_named_tables(tree, listed))
+    of_catalog = [table for table in named if _is_of_catalog(table)]
+    found = [(table, *names.find(table)) for table in named if not _is_of_catalog(table)]
+    session_calls = _session_calls(tree, [definition for _, _, definition in found])
+    wanted = needed_columns(tree, [(table, definition) for table, _, definition in found])
+    name_outputs_around([*(table for table, _, _ in found), *of_catalog, *session_calls])
+    catalog_tables = _read_catalog(parsed.source, of_catalog, prefix)
+    if session_calls:
+        catalog_tables = {**catalog_tables, f"{prefix}{SESSION.name}": SESSION}
+        _read_session(session_calls, f"{prefix}{SESSION.name}")
     places = [
         (name, definition.group, _offset_in_text(parsed.source, table)) for table, name, definition in found
     ]
@@ -188,46 +196,88 @@ def bind(
         references.append(
             StoreReference(f"{prefix}{number}", table.alias_or_name, definition, columns, is_held, name)
         )
-        _rename(table, references[-1])
+        _rename(table, references[-1].scan, references[-1].alias)
         if is_held:
             read_at(table, references[-1].alias, definition, moment)
-    _drop_schema_qualifiers(parsed.tree, references)
-    _refuse_values_of_sessions(parsed.source, parsed.tree, references)
-    parameters = bind_parameters(parsed.source, parsed.tree, references)
-    reads_time = bind_statement_time(parsed.tree, len(parameters) + 1)
+    _drop_schema_qualifiers(tree, {*(each.alias for each in references), *map(_alias, of_catalog)})
+    parameters = bind_parameters(parsed.source, tree, references)
+    reads_time = bind_statement_time(tree, len(parameters) + 1)
     return BoundStatement(
         parsed.statement_class,
         parsed.source,
-        parsed.tree,
+        tree,
         tuple(references),
         parameters,
-        listed,
+        listed | {name: table.schema for name, table in catalog_tables.items()},
+        catalog_tables,
         is_json=parsed.is_json,
         reads_time=reads_time,
     )
 
 
-def _refuse_values_of_sessions(
-    source: SourceText, tree: exp.Expr, references: Sequence[StoreReference]
-) -> None:
-    """Refuse names that the engine takes for functions of its session where no column has such a name."""
-    columns = [column for column in tree.find_all(exp.Column) if _names_session(column)]
-    if not columns:
-        return
-    known = {name.lower() for reference in references for name in reference.definition.schema.names}
-    for node in tree.find_all(exp.Identifier, exp.Literal):
-        if not isinstance(node.parent, exp.Column):
-            known.add(node.name.lower())
-    for column in columns:
-        if column.name.lower() not in known:
-            raise source.error(
-                f"The function {column.name} is not allowed: it reaches beyond its arguments.",
-                offset_of(column),
-            )
+def _is_of_catalog(table: exp.Table) -> bool:
+    return bool(table.db.lower() == INFORMATION_SCHEMA)
 
 
-def _names_session(column: exp.Column) -> bool:
-    return not column.table and column.name.lower() in _SESSION_VALUES
+def _catalog_table(source: SourceText, table: exp.Table) -> CatalogTable:
+    """The table of the catalog that a statement names."""
+    known = catalog_table(table.db, table.name)
+    if known is None or table.catalog.lower() not in ("", CATALOG, SYSTEM):
+        raise source.not_found_error(
+            f"There is no table {table.sql(dialect='duckdb')[:100]}: {INFORMATION_SCHEMA} has "
+            f"{', '.join(TABLES)}.",
+            offset_of(table),
+        )
+    return known
+
+
+def _read_catalog(source: SourceText, tables: Sequence[exp.Table], prefix: str) -> Mapping[str, CatalogTable]:
+    """Have tables of the catalog read under names that nothing else has."""
+    found = {}
+    for table in tables:
+        known = _catalog_table(source, table)
+        name = f"{prefix}{INFORMATION_SCHEMA}_{known.name}"
+        _rename(table, name, table.alias_or_name)
+        found[name] = known
+    return found
+
+
+def _session_calls(tree: exp.Expr, definitions: Sequence[StoreDefinition]) -> Sequence[exp.Expr]:
+    """Calls of functions that tell something of the session: also those that look like a column that nothing
+    has.
+    """
+    found: list[exp.Expr] = [call for call in tree.find_all(exp.Func) if session_column(call) is not None]
+    columns = [
+        column
+        for column in tree.find_all(exp.Column)
+        if not column.table and column.name.lower() in _SESSION_VALUES
+    ]
+    if columns:
+        known = {name.lower() for definition in definitions for name in definition.schema.names}
+        for node in tree.find_all(exp.Identifier, exp.Literal):
+            if not isinstance(node.parent, exp.Column):
+                known.add(node.name.lower())
+        found += [column for column in columns if column.name.lower() not in known]
+    if len(found) > MAX_SESSION_CALLS:
+        raise LimitExceeded(
+            f"The statement asks more than {MAX_SESSION_CALLS} times for the user, the schema or the like: "
+            "ask once, in a common table expression."
+        )
+    return found
+
+
+def _read_session(calls: Sequence[exp.Expr], name: str) -> None:
+    """Have calls of functions that tell something of the session read the table that has it."""
+    for call in calls:
+        column = (
+            SESSION_FUNCTIONS[call.name.lower()] if isinstance(call, exp.Column) else session_column(call)
+        )
+        assert column is not None
+        table = exp.Table(this=exp.to_identifier(name, quoted=True))
+        query = exp.Subquery(this=exp.select(exp.column(column, quoted=True)).from_(table))
+        is_output = isinstance(call.parent, exp.Select) and call.arg_key == "expressions"
+        is_named = isinstance(call, exp.Column) and is_output
+        call.replace(exp.alias_(query, call.name, quoted=True) if is_named else query)
 
 
 class _StoreNames:
@@ -277,8 +327,10 @@ class _StoreNames:
         return self._source.not_found_error(message, offset_of(table))
 
 
-def _store_tables(tree: exp.Expr, listed: Collection[str]) -> Iterator[exp.Table]:
-    """Tables of a statement that name stores: neither functions, nor lists, nor common table expressions."""
+def _named_tables(tree: exp.Expr, listed: Collection[str]) -> Iterator[exp.Table]:
+    """Tables of a statement that name stores or tables of the catalog: neither functions, nor lists, nor
+    common table expressions.
+    """
     for table in tree.find_all(exp.Table):
         if not isinstance(table.this, exp.Identifier) or table.name in listed or _is_cte(table):
             continue
@@ -331,28 +383,33 @@ def _unused_prefix(text: str) -> str:
     return prefix
 
 
-def _rename(table: exp.Table, reference: StoreReference) -> None:
-    """Make a table read its scan under the name that the statement knows it by."""
+def _alias(table: exp.Table) -> str:
+    name: str = table.alias_or_name
+    return name
+
+
+def _rename(table: exp.Table, name: str, known_as: str) -> None:
+    """Make a table read another one under the name that the statement knows it by."""
     alias = table.args.get("alias") or exp.TableAlias()
     if not alias.this:
-        alias.set("this", exp.to_identifier(reference.alias, quoted=True))
-    table.set("this", exp.to_identifier(reference.scan, quoted=True))
+        alias.set("this", exp.to_identifier(known_as, quoted=True))
+    table.set("this", exp.to_identifier(name, quoted=True))
     table.set("db", None)
     table.set("catalog", None)
     table.set("alias", alias)
 
 
-def _drop_schema_qualifiers(tree: exp.Expr, references: list[StoreReference]) -> None:
+def _drop_schema_qualifiers(tree: exp.Expr, aliases: Collection[str]) -> None:
     """`main.plays.song_id` reads `plays.song_id` once `plays` is an alias, and so does
     `history.plays.song_id`.
     """
-    aliases = {reference.alias.lower() for reference in references}
+    lowered = {alias.lower() for alias in aliases}
     for column in tree.find_all(exp.Column):
         if (
             column.table
-            and column.table.lower() in aliases
+            and column.table.lower() in lowered
             and column.db
-            and column.db.lower() in (SCHEMA, HISTORY)
+            and column.db.lower() in (SCHEMA, HISTORY, INFORMATION_SCHEMA)
         ):
             column.set("db", None)
             column.set("catalog", None)

@@ -15,6 +15,17 @@ TABLE_FUNCTIONS = frozenset(
     {"range", "generate_series", "unnest", "json_each", "json_tree", "repeat", "repeat_row"}
 )
 
+SESSION_FUNCTIONS = {
+    "version": "version",
+    "current_version": "version",
+    "current_database": "database",
+    "current_catalog": "database",
+    "current_schema": "schema",
+    **dict.fromkeys(("user", "current_user", "session_user", "current_role"), "user_name"),
+}
+"""Functions without arguments that tell something of the session, and the column of
+`engine.sql.catalog_tables.SESSION` that has it.
+"""
 ROW_MAKING_FUNCTIONS = frozenset({"explode", "unnest", "generate_subscripts", "regexp_split_to_table"})
 """Functions that make several rows of one, wherever an expression may stand."""
 _REFUSED = re.compile(
@@ -45,6 +56,21 @@ def function_name(node: exp.Func) -> str:
     """
     name = node.name if isinstance(node, exp.Anonymous | exp.AnonymousAggFunc) else node.sql_name()
     return str(name).lower()
+
+
+def session_column(node: exp.Expr) -> str | None:
+    """What a call tells of the session.
+
+    Args:
+        node: Any node.
+
+    Returns:
+        A column of `engine.sql.catalog_tables.SESSION`; None where the node tells nothing of the session, and
+        where it has arguments.
+    """
+    if not isinstance(node, exp.Func) or next(node.iter_expressions(), None) is not None:
+        return None
+    return SESSION_FUNCTIONS.get(function_name(node))
 
 
 def is_refused(name: str) -> bool:

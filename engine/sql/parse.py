@@ -12,7 +12,8 @@ from sqlglot.errors import ParseError, SqlglotError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from engine.errors import InvalidInput, LimitExceeded, LivestateError, Unsupported
-from engine.sql.functions import TABLE_FUNCTIONS, function_name, is_refused
+from engine.sql.catalog_tables import CATALOG, SCHEMA
+from engine.sql.functions import TABLE_FUNCTIONS, function_name, is_refused, session_column
 from engine.sql.lexer import blanks_end
 from engine.sql.literals import LiftedText
 from engine.sql.statement_time import CLOCK_NODES
@@ -64,7 +65,18 @@ _UNITS = {
     *("microsecond", "millisecond", "second", "minute", "hour", "day", "week", "month", "quarter", "year"),
     *("decade", "century", "centurie", "millennium", "millennia"),
 }
-_SHOW = re.compile(r"SHOW\s+(TABLES|STORES|HOSTS)\s*;?\s*", re.IGNORECASE)
+_NAME = r"(?:\w+|\"(?:[^\"]|\"\")*+\")"
+_END = r"\s*;?\s*"
+_SHOW = re.compile(
+    rf"SHOW\s+(TABLES|STORES|HOSTS|SCHEMAS|DATABASES|ALL\s+TABLES)(?:\s+(?:FROM|IN)\s+({_NAME}))?{_END}",
+    re.IGNORECASE,
+)
+_BARE_SHOW = re.compile(rf"(?:SHOW|DESCRIBE|DESC){_END}", re.IGNORECASE)
+_USE = re.compile(rf"USE\s+({_NAME}(?:\s*\.\s*{_NAME})?){_END}", re.IGNORECASE)
+_SHOW_COLUMNS = re.compile(
+    rf"SHOW\s+(?:COLUMNS\s+(?:FROM|IN)\s+)?(?={_NAME}(?:\s*\.\s*{_NAME}){{0,2}}{_END}\Z)", re.IGNORECASE
+)
+"""How a SHOW begins that describes a store."""
 _STRING = re.compile(r"'[^']*+'")
 _HEX_DIGITS = re.compile(r"(?:[0-9A-Fa-f]{2})*")
 
@@ -106,6 +118,10 @@ class StatementClass(Enum):
     SHOW_TABLES = "show tables"
     SHOW_STORES = "show stores"
     SHOW_HOSTS = "show hosts"
+    SHOW_SCHEMAS = "show schemas"
+    SHOW_DATABASES = "show databases"
+    SHOW_ALL_TABLES = "show all tables"
+    USE = "use"
 
 
 @dataclass(frozen=True)
@@ -118,12 +134,14 @@ class ParsedStatement:
         tree: The query (SELECT, VALUES, set operation, SUMMARIZE) or the table to describe; None for SHOW.
             Never changed.
         is_json: Whether an EXPLAIN is to be one JSON value.
+        shown_schema: The schema whose tables SHOW TABLES is about.
     """
 
     statement_class: StatementClass
     source: SourceText
     tree: exp.Expr | None
     is_json: bool = False
+    shown_schema: str = SCHEMA
 
 
 def parse(lifted: LiftedText, dialect: str) -> ParsedStatement:
@@ -143,13 +161,16 @@ def parse(lifted: LiftedText, dialect: str) -> ParsedStatement:
     """
     source = lifted.source
     begin = blanks_end(source.text, 0)
-    if show := _SHOW.fullmatch(source.text, begin):
-        return ParsedStatement(StatementClass(f"show {show[1].lower()}"), source, None)
+    shown = _shown(source, begin)
+    if shown is not None:
+        return shown
     statement_class, body, is_json = StatementClass.QUERY, source.text, False
     if explain := EXPLAIN.match(body, begin):
         statement_class, is_json = _explain_class(source, explain)
         # Blanks keep the places of what follows.
         body = " " * explain.end() + body[explain.end() :]
+    elif show := _SHOW_COLUMNS.match(body, begin):
+        body = "DESC".rjust(show.end() - 1) + " " + body[show.end() :]
     _check_characters(source)
     _check_first_word(source, body)
     _check_size(source, body)
@@ -160,6 +181,33 @@ def parse(lifted: LiftedText, dialect: str) -> ParsedStatement:
         statement_class, tree = StatementClass.DESCRIBE, tree.this
     _check_tree(source, tree)
     return ParsedStatement(statement_class, source, tree, is_json)
+
+
+def _shown(source: SourceText, begin: int) -> ParsedStatement | None:
+    """A statement about what there is, and USE of the schema that is in use anyway; None for any other."""
+    if show := _SHOW.fullmatch(source.text, begin):
+        shown = StatementClass(f"show {' '.join(show[1].lower().split())}")
+        if show[2] is None:
+            return ParsedStatement(shown, source, None)
+        if shown is not StatementClass.SHOW_TABLES:
+            raise source.error(f"{shown.value.upper()} takes no name.", show.start(2))
+        return ParsedStatement(shown, source, None, shown_schema=_plain_name(show[2]))
+    if _BARE_SHOW.fullmatch(source.text, begin):
+        return ParsedStatement(StatementClass.SHOW_ALL_TABLES, source, None)
+    if use := _USE.fullmatch(source.text, begin):
+        names = [_plain_name(name) for name in use[1].split(".")]
+        if names not in ([CATALOG], [SCHEMA], [CATALOG, SCHEMA]):
+            raise source.not_found_error(
+                f"There is no schema {'.'.join(names)[:100]} to use: stores are in {CATALOG}.{SCHEMA}.",
+                use.start(1),
+            )
+        return ParsedStatement(StatementClass.USE, source, None)
+    return None
+
+
+def _plain_name(name: str) -> str:
+    """A name as the catalog has it, which knows small letters alone."""
+    return name.strip().strip('"').lower()
 
 
 def _explain_class(source: SourceText, found: re.Match[str]) -> tuple[StatementClass, bool]:
@@ -192,7 +240,7 @@ def _check_first_word(source: SourceText, body: str) -> None:
         if word[0].isalpha():
             raise Unsupported(
                 f"{word[0].upper()} is not supported: statements only read "
-                "(SELECT, WITH, VALUES, FROM, SHOW TABLES, SHOW STORES, SHOW HOSTS, DESCRIBE, EXPLAIN)."
+                "(SELECT, WITH, VALUES, FROM, SHOW TABLES, SHOW STORES, SHOW HOSTS, DESCRIBE, EXPLAIN, USE)."
             )
         raise source.error(f"A statement cannot start with {word[0]!r}.", word.start())
 
@@ -419,7 +467,7 @@ def _check_tree(source: SourceText, tree: exp.Expr) -> None:
 
 
 def _check_calls_and_types(source: SourceText, node: exp.Expr) -> None:
-    if isinstance(node, exp.Func) and is_refused(function_name(node)):
+    if isinstance(node, exp.Func) and is_refused(function_name(node)) and session_column(node) is None:
         raise source.error(
             f"The function {function_name(node)} is not allowed: it reaches beyond its arguments.",
             offset_of(node),

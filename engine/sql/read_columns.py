@@ -17,6 +17,7 @@ from engine.model.schema import StoreDefinition
 ALL_COLUMNS: tuple[str, ...] = ("*",)
 
 _NEED_ALL = (exp.Columns, exp.Pivot, exp.Summarize, exp.PositionalColumn)
+_NAMED = (exp.Column, exp.Table, exp.TableAlias)
 _ROW_CLAUSES = {"expressions", "from_", "joins", "where"}
 
 
@@ -67,28 +68,26 @@ class _Uses:
     """All names of a statement that can mean columns."""
 
     def __init__(self, tree: exp.Expr) -> None:
-        natural = (
-            join
-            for join in tree.find_all(exp.Join)
-            if str(join.args.get("method") or "").upper() == "NATURAL"
-        )
-        self._everywhere = tree.find(*_NEED_ALL) is not None or any(True for _ in natural)
+        self._everywhere = False
         self._bare: set[str] = set()
         self._single: set[str] = set()
         self._qualified: set[tuple[str, str]] = set()
         self._starred: set[str] = set()
         self._star_selects: set[int] = set()
+        # One walk: it takes longer than what is done with each node.
         for node in tree.walk():
             if isinstance(node, exp.Column):
                 self._add_column(node)
+            elif isinstance(node, exp.Identifier):
+                if not isinstance(node.parent, _NAMED):
+                    self._bare.add(node.name.lower())
             elif isinstance(node, exp.Star):
                 self._add_star(node)
             elif isinstance(node, exp.Join):
                 self._bare.update(name.name.lower() for name in node.args.get("using") or ())
-            elif isinstance(node, exp.Identifier) and not isinstance(
-                node.parent, exp.Column | exp.Table | exp.TableAlias
-            ):
-                self._bare.add(node.name.lower())
+                self._everywhere |= str(node.args.get("method") or "").upper() == "NATURAL"
+            elif isinstance(node, _NEED_ALL):
+                self._everywhere = True
 
     def _add_column(self, column: exp.Column) -> None:
         parts = [part for part in column.parts if not isinstance(part, exp.Star)]

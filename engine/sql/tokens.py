@@ -47,7 +47,7 @@ COPIED_CALLS = frozenset({"DIV0", "DIV0NULL", "NULLIFZERO", "SORT_ARRAY", "ZEROI
 """Functions of which the parser makes an expression that has an argument several times."""
 COPIES_OF_CALLS = 5
 """How much more there is to parse with each level of such calls; measured on `DIV0NULL`."""
-QUESTIONS_A_TOKEN = 50
+QUESTIONS_A_TOKEN = 10
 """How often a parser may ask its dialect something; one question a token is usual, thousands come where it
 tries one reading after another.
 """
@@ -61,7 +61,7 @@ _TABLES = frozenset({TokenType.SELECT, TokenType.FROM, TokenType.JOIN, TokenType
 _WITHOUT_CONDITION = frozenset({TokenType.CROSS, TokenType.NATURAL, TokenType.POSITIONAL})
 _PIVOTS = frozenset({TokenType.PIVOT, TokenType.UNPIVOT})
 _CHAINS = frozenset({(TokenType.R_BRACKET, TokenType.L_BRACKET), (TokenType.R_PAREN, TokenType.DOT)})
-_LITERALS = frozenset(
+LITERAL_TOKENS = frozenset(
     {
         TokenType.STRING,
         TokenType.NUMBER,
@@ -71,7 +71,7 @@ _LITERALS = frozenset(
         TokenType.HEREDOC_STRING,
     }
 )
-_VALUES = _CLOSING | _LITERALS | {TokenType.VAR, TokenType.IDENTIFIER, TokenType.PLACEHOLDER}
+_VALUES = _CLOSING | LITERAL_TOKENS | {TokenType.VAR, TokenType.IDENTIFIER, TokenType.PLACEHOLDER}
 _PREFIXES = frozenset(
     {
         TokenType.ALL,

@@ -15,10 +15,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from engine.scan import FOUND_COLUMN
+from engine.state.delete_vector import DeleteVector
 from engine.state.keys import Keys, Rows, find
 from engine.state.prefixes import FEW_NEEDLES, PrefixIndex
 from engine.state.sparse_index import SparseIndex
 
+LARGEST_KEY_SHARE = 0.75
+"""Key columns stay in the cache as a whole while all of them together take at most this part of it."""
 MOST_TABLES = 1024
 """Tables that a segment may have."""
 WHOLE = -1
@@ -162,6 +165,24 @@ class KeyColumn:
         return find(self.keys, needles)
 
 
+@dataclass(frozen=True)
+class LiveFlags:
+    """Which rows of a segment are live.
+
+    Attributes:
+        dead: By which delete vector.
+        flags: A byte a row, 1 where it is live.
+    """
+
+    dead: DeleteVector
+    flags: pa.Array
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the flags."""
+        return int(self.flags.nbytes)
+
+
 _NO_TABLES: Mapping[TablePlace, BlockTable] = {}
 
 
@@ -173,15 +194,22 @@ class ColumnCache:
 
     Args:
         capacity: Bytes that may stay. An array larger than that is used and not kept.
+
+    Attributes:
+        capacity: As the argument.
+        hits: How often an entry was found.
+        misses: How often one was not.
     """
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
+        self.hits = self.misses = 0
         self._entries: OrderedDict[CacheKey, Any] = OrderedDict()
         self._tables: dict[SegmentPlace, dict[TablePlace, BlockTable]] = {}
         self._blocks: Counter[tuple[int, int, int]] = Counter()
         """How many single blocks there are, by partition, segment and column."""
         self._bytes = 0
+        self._key_bytes = 0
         self._lock = Lock()
         self._partitions = itertools.count(1)
 
@@ -196,11 +224,41 @@ class ColumnCache:
         """Bytes of the arrays that are kept now."""
         return self._bytes
 
+    def count_keys(self, nbytes: int) -> None:
+        """Take note of key columns that there are from now on, or are no more.
+
+        Args:
+            nbytes: Bytes that they take as a whole; negative where they have gone.
+        """
+        with self._lock:
+            self._key_bytes += nbytes
+
+    def keeps_keys(self, more: int = 0) -> bool:
+        """Whether the key columns of all segments fit, so that they are worth being kept whole.
+
+        Args:
+            more: Bytes of key columns that are not noted yet.
+        """
+        return self._key_bytes + more <= self.capacity * LARGEST_KEY_SHARE
+
+    def has(self, keys: Sequence[CacheKey]) -> list[bool]:
+        """Which entries are kept; to ask does not count as use."""
+        with self._lock:
+            return [key in self._entries for key in keys]
+
+    def peek(self, key: CacheKey) -> Any:
+        """The entry, or None where it is not kept; does not count as use."""
+        with self._lock:
+            return self._entries.get(key)
+
     def find(self, key: CacheKey) -> Any:
         """The entry, or None where it is not kept."""
         with self._lock:
             entry = self._entries.get(key)
-            if entry is not None:
+            if entry is None:
+                self.misses += 1
+            else:
+                self.hits += 1
                 self._entries.move_to_end(key)
             return entry
 
@@ -208,9 +266,13 @@ class ColumnCache:
         """For each key, its entry, or None where it is not kept: `find` for many at the price of one lock."""
         with self._lock:
             found = [self._entries.get(key) for key in keys]
+            hits = 0
             for key, entry in zip(keys, found, strict=True):
                 if entry is not None:
+                    hits += 1
                     self._entries.move_to_end(key)
+            self.hits += hits
+            self.misses += len(found) - hits
             return found
 
     def get(self, key: CacheKey, load: Callable[[], Any]) -> Any:
@@ -225,12 +287,13 @@ class ColumnCache:
 
     def put(self, key: CacheKey, entry: Any) -> None:
         """Keep an entry and drop the least recently used ones for it."""
+        nbytes = entry.nbytes
         with self._lock:
             self._forget(key)
-            if entry.nbytes > self.capacity:
+            if nbytes > self.capacity:
                 return
             self._entries[key] = entry
-            self._bytes += entry.nbytes
+            self._bytes += nbytes
             if key.block != WHOLE:
                 self._blocks[key.partition, key.segment, key.column] += 1
             while self._bytes > self.capacity:
@@ -289,6 +352,8 @@ class ColumnCache:
                 table = tables.get(segment, _NO_TABLES).get(place)
                 found.append(table)
                 if table is not None:
+                    # Its columns count as one hit each; a table that is not there is asked for by columns.
+                    self.hits += len(table.keys)
                     for key in table.keys:
                         use(key)
         return found

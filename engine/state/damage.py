@@ -26,7 +26,7 @@ def damage_error(what: str) -> DamagedError:
         what: What it is, in a word or two.
     """
     return DamagedError(
-        f"A partition's {what} is damaged: `livestate scrub` has the host build the partition again from the "
-        "changelog.",
+        f"A partition's {what} is damaged: a running host puts the partition aside and builds it again from "
+        "the changelog.",
         what,
     )

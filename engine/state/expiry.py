@@ -4,7 +4,7 @@ that need it by a look at the column.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from engine.model.schema import TOMBSTONE_COLUMN
-from engine.state.formats import SegmentId
 from engine.state.keys import Rows
 from engine.state.version import LiveSegment
 
@@ -36,9 +35,7 @@ def _is_old(column: pa.Array, cutoff: int) -> npt.NDArray[np.bool_]:
     return old
 
 
-def expire(
-    segments: Sequence[LiveSegment], column: int, name: str, cutoff: int
-) -> tuple[list[LiveSegment], Mapping[SegmentId, Rows]]:
+def expire(segments: Sequence[LiveSegment], column: int, name: str, cutoff: int) -> list[LiveSegment]:
     """Make rows dead that are older than a cutoff. A row without a time stays.
 
     Args:
@@ -48,18 +45,10 @@ def expire(
         cutoff: Microseconds since 1970 UTC.
 
     Returns:
-        The segments that still have live rows, and for each changed one of them the rows that died.
+        The segments that still have live rows.
     """
-    remaining: list[LiveSegment] = []
-    died: dict[SegmentId, Rows] = {}
-    for entry in segments:
-        rows = _old_rows(entry, column, name, cutoff)
-        changed = entry.mark_dead(rows)
-        if changed.live_rows:
-            remaining.append(changed)
-            if len(rows):
-                died[entry.segment.id] = rows
-    return remaining, died
+    changed = [entry.mark_dead(_old_rows(entry, column, name, cutoff)) for entry in segments]
+    return [entry for entry in changed if entry.live_rows]
 
 
 def _old_rows(entry: LiveSegment, column: int, name: str, cutoff: int) -> Rows:

@@ -1,20 +1,29 @@
-"""What a partition's RocksDB holds, format 4. All numbers are big-endian in keys and little-endian in values.
+"""What a partition's RocksDB holds, format 5. All numbers are big-endian in keys and little-endian in values.
 
     M                                       manifest: JSON {"format", "store", "partition", "columns", "epoch", "next_segment", "segments",
                                             "cutoff", "graves", "generation", "digest", "live_rows"}
     s segment:8                             segment: Arrow IPC stream of one batch, a row a block (see `segment_record`)
     b segment:8 column:2 block:4            block: Arrow IPC message of a batch of one column; 0xFFFF is the sort keys, others have
                                             the numbers that they have through all shapes of the store
-                                            (`engine.model.columns`)
-    d segment:8 epoch:8                     rows that an epoch made dead: uint32 each
-    D segment:8                             all rows dead so far: a bit each, which replaces the `d` entries before it
+                                            (`engine.model.columns`). The key column of a segment whose metadata has
+                                            `page_rows` is in pages, numbered as blocks are (`engine.state.key_pages`);
+                                            block 0 of 0xFFFC has the first key of each page. 0xFFFD is the filter of a
+                                            segment whose metadata has `filter`, its checksum, in pieces
+                                            (`engine.state.key_filter`)
+    d segment:8 number:8                    some dead rows: uint32 each. The number is an epoch where an older version
+                                            wrote it
+    D segment:8                             dead rows that no `d` entry has: a bit for each row of the segment
 
 The metadata of a segment may have `sketches`: those of large segments do, but not where an older version wrote
 them.
 
 Format 1 knew no migrations: its manifests are of generation 0, and its segments name the columns of their
 statistics as the store was created. Format 2 knew no digests: its manifests have an empty one. Format 3 did
-not count live rows.
+not count live rows. Format 4 knew no pages and no filters.
+
+Values end with "LSCHECKS" and the CRC-32 (ISO 3309, 4 bytes) of what is before; the manifest has that of its
+other fields as its last one, "crc32". Older versions wrote none, and read on without a look at it. RocksDB's
+own checksums find what the disk has changed, these also what was changed on the way to it.
 
 The manifest is the last thing written, together with the `s` and `d` entries that it needs; a segment that it
 does not name is garbage of a crash.
@@ -23,29 +32,45 @@ does not name is garbage of a crash.
 from __future__ import annotations
 
 import json
+import re
+import struct
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NewType
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from engine.errors import Corrupt
 from engine.model.distinct_sketch import Sketch, sketch_of_text, sketch_text
 from engine.model.schema import Epoch
 from engine.state.damage import damage_error
+from engine.state.delete_vector import Bits, DeadRows
 from engine.state.statistics import ColumnStatistics
 
 SegmentId = NewType("SegmentId", int)
 
-STATE_FORMAT = 4
+STATE_FORMAT = 5
 _NAMED_FORMAT = 1
 _READABLE_FORMATS = range(_NAMED_FORMAT, STATE_FORMAT + 1)
 _STORED_NAMES = {"tombstone_segments": "graves"}
 """What the stored form calls attributes of a manifest that it does not call by their name."""
 KEY_COLUMN = 0xFFFF
+LIVE_FLAGS = 0xFFFE
+"""In place of a column's number: which rows are live. Nothing is stored by it."""
+KEY_FILTER = 0xFFFD
+"""In place of a column's number: the filter of the keys."""
+PAGE_FENCES = 0xFFFC
+"""In place of a column's number: the first key of each page of keys."""
+BESIDE_COLUMNS = (LIVE_FLAGS, KEY_FILTER, PAGE_FENCES)
+"""What the cache may have of a segment beside its columns, whole."""
 MANIFEST = b"M"
+_END_OF_STREAM = b"\xff\xff\xff\xff\0\0\0\0"
+"""Of an Arrow IPC stream: what a writer of one batch takes most of its time for is that it can take more."""
+_CHECKSUM = struct.Struct("<8sI")
+_CHECKSUM_MAGIC = b"LSCHECKS"
+_MANIFEST_CHECKSUM = re.compile(rb', "crc32": ([0-9]+)\}\Z')
 _UNKNOWN = (
     f"A {{what}} has state format {{found!r}}; this version reads up to format {STATE_FORMAT}: "
     "upgrade livestate, or delete the data directory."
@@ -62,18 +87,18 @@ def block_key(segment: SegmentId, column: int, block: int) -> bytes:
     return b"b" + segment.to_bytes(8, "big") + column.to_bytes(2, "big") + block.to_bytes(4, "big")
 
 
-def dead_delta_key(segment: SegmentId, epoch: Epoch) -> bytes:
-    """RocksDB key of the rows that one epoch made dead in a segment."""
-    return b"d" + segment.to_bytes(8, "big") + epoch.to_bytes(8, "big")
+def dead_run_key(segment: SegmentId, number: int) -> bytes:
+    """RocksDB key of some of the dead rows of a segment, by their numbers."""
+    return b"d" + segment.to_bytes(8, "big") + number.to_bytes(8, "big")
 
 
-def dead_rows_key(segment: SegmentId) -> bytes:
-    """RocksDB key of all rows dead in a segment."""
+def dead_bits_key(segment: SegmentId) -> bytes:
+    """RocksDB key of the dead rows of a segment that are stored as bits."""
     return b"D" + segment.to_bytes(8, "big")
 
 
-def dead_delta_range(segment: SegmentId) -> tuple[bytes, bytes]:
-    """All deltas of dead rows of a segment."""
+def dead_run_range(segment: SegmentId) -> tuple[bytes, bytes]:
+    """All dead rows of a segment that are stored by their numbers."""
     return b"d" + segment.to_bytes(8, "big"), b"d" + (segment + 1).to_bytes(8, "big")
 
 
@@ -119,7 +144,8 @@ class Manifest:
     def to_bytes(self) -> bytes:
         """The stored form."""
         document = {_STORED_NAMES.get(name, name): value for name, value in self.__dict__.items()}
-        return json.dumps({"format": STATE_FORMAT, **document}).encode()
+        data = json.dumps({"format": STATE_FORMAT, **document}).encode()
+        return data.removesuffix(b"}") + f', "crc32": {zlib.crc32(data)}}}'.encode()
 
     @staticmethod
     def from_bytes(data: bytes) -> Manifest:
@@ -133,6 +159,8 @@ class Manifest:
             found = document.pop("format")
             if found not in _READABLE_FORMATS:
                 raise Corrupt(_UNKNOWN.format(what="partition", found=found))
+            if document.pop("crc32", None) is not None:
+                _check_manifest(data)
             tombstone_segments = tuple(document.pop("graves", ()))
             segments = tuple(document.pop("segments"))
             counts = document.pop("live_rows", None)
@@ -144,6 +172,12 @@ class Manifest:
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise damage_error("manifest") from error
+
+
+def _check_manifest(data: bytes) -> None:
+    found = _MANIFEST_CHECKSUM.search(data)
+    if found is None or zlib.crc32(data[: found.start()] + b"}") != int(found[1]):
+        raise damage_error("manifest")
 
 
 @dataclass(frozen=True)
@@ -159,6 +193,8 @@ class SegmentRecord:
         statistics: Number of a stored column to its statistics.
         sketches: Number of a stored column to the sketch of its values, dead ones included; only where one
             was made.
+        page_rows: Rows of a page of the key column; 0 where it is stored in blocks, as the others are.
+        filter_checksum: As `KeyFilter.checksum` of the keys; None where there is no filter.
     """
 
     rows: int
@@ -168,6 +204,8 @@ class SegmentRecord:
     last: pa.Array
     statistics: Mapping[int, ColumnStatistics]
     sketches: Mapping[int, Sketch] = field(default_factory=dict)
+    page_rows: int = 0
+    filter_checksum: int | None = None
 
     @property
     def nbytes(self) -> int:
@@ -183,7 +221,7 @@ class SegmentRecord:
             columns |= {
                 f"low {number}": entry.low,
                 f"high {number}": entry.high,
-                f"known {number}": pa.array(entry.known),
+                f"known {number}": pa.array(entry.known.tolist(), pa.bool_()),
             }
         numbers: dict[str, object] = {
             "format": STATE_FORMAT,
@@ -193,13 +231,14 @@ class SegmentRecord:
         numbers |= {"column_bytes": list(self.column_bytes.items()), "statistics": list(self.statistics)}
         if self.sketches:
             numbers["sketches"] = [(number, sketch_text(each)) for number, each in self.sketches.items()]
-        batch = pa.RecordBatch.from_arrays(list(columns.values()), list(columns)).replace_schema_metadata(
-            {"segment": json.dumps(numbers)}
+        if self.page_rows:
+            numbers["page_rows"] = self.page_rows
+        if self.filter_checksum is not None:
+            numbers["filter"] = self.filter_checksum
+        batch = pa.RecordBatch.from_arrays(
+            list(columns.values()), list(columns), metadata={"segment": json.dumps(numbers)}
         )
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, batch.schema) as writer:
-            writer.write_batch(batch)
-        return bytes(sink.getvalue())
+        return add_checksum(b"".join([batch.schema.serialize(), batch.serialize(), _END_OF_STREAM]))
 
     @staticmethod
     def from_bytes(data: bytes, created: Mapping[str, int]) -> SegmentRecord:
@@ -212,8 +251,10 @@ class SegmentRecord:
         Raises:
             Corrupt: It is none, or of a format that this version does not know.
         """
+        value = remove_checksum(data, "segment record")
         try:
-            batch = pa.ipc.open_stream(data).read_next_batch()
+            batch = pa.ipc.open_stream(value).read_next_batch()
+            batch.validate(full=True)
             numbers = json.loads(batch.schema.metadata[b"segment"])
             if numbers["format"] not in _READABLE_FORMATS:
                 raise Corrupt(_UNKNOWN.format(what="segment", found=numbers["format"]))
@@ -231,6 +272,8 @@ class SegmentRecord:
                 batch["last"],
                 statistics,
                 {number: sketch_of_text(text) for number, text in numbers.get("sketches", ())},
+                numbers.get("page_rows", 0),
+                numbers.get("filter"),
             )
         except (pa.ArrowException, OSError, StopIteration, ValueError, KeyError, TypeError) as error:
             raise damage_error("segment record") from error
@@ -242,9 +285,33 @@ def _statistics(batch: pa.RecordBatch, mark: object) -> ColumnStatistics:
     )
 
 
+def add_checksum(data: pa.Buffer | bytes) -> bytes:
+    """A value with its checksum behind."""
+    return b"".join([data, _CHECKSUM.pack(_CHECKSUM_MAGIC, zlib.crc32(data))])
+
+
+def remove_checksum(data: bytes, what: str) -> memoryview:
+    """A value without its checksum, where it has one.
+
+    Args:
+        data: What `add_checksum` made, or an older version wrote.
+        what: What it is, in a word or two.
+
+    Raises:
+        DamagedError: It is not what was written.
+    """
+    value = memoryview(data)
+    if data[-_CHECKSUM.size : -4] != _CHECKSUM_MAGIC:
+        return value
+    value = value[: -_CHECKSUM.size]
+    if zlib.crc32(value) != int.from_bytes(data[-4:], "little"):
+        raise damage_error(what)
+    return value
+
+
 def encode_block(column: pa.Array) -> bytes:
     """The stored form of one column of one block."""
-    return bytes(pa.RecordBatch.from_arrays([column], ["column"]).serialize())
+    return add_checksum(pa.RecordBatch.from_arrays([column], ["column"]).serialize())
 
 
 def decode_block(data: bytes, arrow_type: pa.DataType, rows: int) -> pa.Array:
@@ -253,8 +320,10 @@ def decode_block(data: bytes, arrow_type: pa.DataType, rows: int) -> pa.Array:
     Raises:
         Corrupt: The bytes are no block of that type with that many rows.
     """
+    value = pa.py_buffer(remove_checksum(data, "block"))
     try:
-        column = pa.ipc.read_record_batch(pa.py_buffer(data), pa.schema([("column", arrow_type)])).column(0)
+        column = pa.ipc.read_record_batch(value, pa.schema([("column", arrow_type)])).column(0)
+        column.validate()
     except (pa.ArrowException, OSError, EOFError) as error:
         raise damage_error("block") from error
     if len(column) != rows:
@@ -262,33 +331,38 @@ def decode_block(data: bytes, arrow_type: pa.DataType, rows: int) -> pa.Array:
     return column
 
 
-def encode_rows(rows: npt.NDArray[np.intp]) -> bytes:
+def encode_rows(rows: DeadRows) -> bytes:
     """The stored form of row numbers."""
-    return rows.astype("<u4").tobytes()
+    return add_checksum(rows.astype("<u4").tobytes())
 
 
-def decode_rows(data: bytes) -> npt.NDArray[np.uint32]:
-    """Read row numbers.
-
-    Raises:
-        Corrupt: The bytes are none.
-    """
-    if len(data) % 4:
-        raise damage_error("delete vector")
-    return np.frombuffer(data, "<u4")
-
-
-def encode_live(live: npt.NDArray[np.uint8]) -> bytes:
-    """The stored form of a delete vector: a bit a row, 1 where the row is dead."""
-    return np.packbits(live == 0, bitorder="little").tobytes()
-
-
-def decode_live(data: bytes, rows: int) -> npt.NDArray[np.uint8]:
-    """Read a delete vector: 1 where a row is live.
+def decode_rows(data: bytes, rows: int) -> DeadRows:
+    """Read row numbers, in ascending order.
 
     Raises:
-        Corrupt: The bytes are not one of so many rows.
+        Corrupt: The bytes are none of a segment of so many rows.
     """
-    if len(data) != (rows + 7) // 8:
+    value = remove_checksum(data, "delete vector")
+    if len(value) % 4:
         raise damage_error("delete vector")
-    return 1 - np.unpackbits(np.frombuffer(data, np.uint8), count=rows, bitorder="little")
+    numbers: DeadRows = np.sort(np.frombuffer(value, "<u4"))
+    if len(numbers) and numbers[-1] >= rows:
+        raise damage_error("delete vector")
+    return numbers
+
+
+def encode_bits(bits: Bits) -> bytes:
+    """The stored form of a bit a row."""
+    return add_checksum(bits.tobytes())
+
+
+def decode_bits(data: bytes, rows: int) -> Bits:
+    """Read a bit a row.
+
+    Raises:
+        Corrupt: The bytes are not those of so many rows.
+    """
+    value = remove_checksum(data, "delete vector")
+    if len(value) != (rows + 7) // 8 or (rows & 7 and value[-1] >> (rows & 7)):
+        raise damage_error("delete vector")
+    return np.frombuffer(value, np.uint8)

@@ -60,6 +60,11 @@ class KeyCodec:
         """Whether segments store sort keys beside the columns; else the key column itself is the sort key."""
         return self._form is _Form.ENCODED
 
+    @property
+    def is_binary(self) -> bool:
+        """Whether sort keys are bytes rather than numbers."""
+        return self._form is not _Form.NUMBERS
+
     def encode(self, columns: Sequence[pa.Array]) -> Keys:
         """Sort keys of rows.
 

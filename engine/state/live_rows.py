@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
 import pyarrow as pa
 
 from engine.model.schema import TOMBSTONE_COLUMN
@@ -51,8 +52,8 @@ def _batches(segments: Sequence[LiveSegment], most_bytes: int) -> Iterator[pa.Re
 
 def _live_of(entry: LiveSegment, block: int) -> pa.RecordBatch | None:
     start, stop = entry.segment.block_span(block)
-    alive = None if entry.live is None else entry.live[start:stop]
+    alive = None if entry.dead is None else entry.dead.live_flags(start, stop).view(np.bool_)
     if alive is not None and not alive.any():
         return None
     rows = entry.segment.batch(block)
-    return rows if alive is None or alive.all() else rows.filter(pa.array(alive == 1))
+    return rows if alive is None or alive.all() else rows.filter(pa.array(alive))

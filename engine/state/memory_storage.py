@@ -5,7 +5,7 @@ host starts.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
 from threading import Lock
 
@@ -19,6 +19,7 @@ class MemoryStorage:
     """
 
     def __init__(self) -> None:
+        self.damage = ""
         self._values: dict[bytes, bytes] = {}
         self._keys: list[bytes] = []
         self._lock = Lock()
@@ -26,6 +27,10 @@ class MemoryStorage:
     def get(self, key: bytes) -> bytes | None:
         """As `Storage.get`."""
         return self._values.get(key)
+
+    def get_all(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """As `Storage.get_all`."""
+        return [self._values.get(key) for key in keys]
 
     def write(self, pairs: Iterable[Pair], *, logged: bool = True) -> None:
         """As `Storage.write`; no pair survives the process, logged or not."""
@@ -52,7 +57,7 @@ class MemoryStorage:
     def flush(self) -> None:
         """Nothing is to be done."""
 
-    def reclaim(self) -> None:
+    def reclaim(self, *, is_whole: bool = False) -> None:
         """Nothing is to be done."""
 
     def pairs(self, prefix: bytes) -> Iterator[Pair]:
@@ -68,6 +73,10 @@ class MemoryStorage:
         with self._lock:
             place = bisect_left(self._keys, key)
             return self._keys[place] if place < len(self._keys) else None
+
+    def figures(self) -> Mapping[str, int]:
+        """As `Storage.figures`."""
+        return {}
 
     def close(self) -> None:
         """Nothing is to be done: the bytes go with the last query that reads them."""

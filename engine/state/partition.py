@@ -4,7 +4,7 @@ whole epochs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from threading import Lock
@@ -18,15 +18,15 @@ from engine.processes.right_of_way import RIGHT_OF_WAY
 from engine.state import keys as sort_keys
 from engine.state.cache import ColumnCache
 from engine.state.compaction import segments_to_merge
-from engine.state.damage import damage_error
+from engine.state.damage import DamagedError, damage_error
 from engine.state.formats import MANIFEST, Manifest, SegmentId, segment_key
 from engine.state.memory_storage import MemoryStorage
 from engine.state.partition_shape import Migrated, Shape
 from engine.state.pending_epoch import PendingEpoch
-from engine.state.rocks import Rocks, WriteBuffers
+from engine.state.rocks import Rocks, SharedOptions
 from engine.state.segment import PartitionContext
 from engine.state.segment_merge import Merge, replace_inputs
-from engine.state.segment_store import UNLOGGED_BYTES, SegmentStore
+from engine.state.segment_store import UNLOGGED_BYTES, SegmentStore, encode_dead_rows
 from engine.state.state_options import StateOptions
 from engine.state.storage import Pair, Range, Storage
 from engine.state.version import LiveSegment, SegmentChanges, Version
@@ -49,7 +49,7 @@ class PartitionStore:
         path: Directory of its RocksDB, which no other process has open. A store in memory leaves it alone.
         cache: Decoded columns of all partitions of the host.
         options: Sizes.
-        buffers: Bound of all RocksDB memtables of the host.
+        shared: How RocksDB is opened for all partitions of the host.
         definition_at: Gives what the store is at a generation of its group; None where it was never migrated.
         is_read_only: Whether it is only read, and its directory stays as it is.
 
@@ -67,7 +67,7 @@ class PartitionStore:
         path: Path,
         cache: ColumnCache,
         options: StateOptions,
-        buffers: WriteBuffers | None = None,
+        shared: SharedOptions | None = None,
         definition_at: Callable[[int], StoreDefinition] | None = None,
         *,
         is_read_only: bool = False,
@@ -77,7 +77,7 @@ class PartitionStore:
         self._storage: Storage = (
             MemoryStorage()
             if definition.behaviour.in_memory
-            else Rocks(path, options, buffers, is_read_only=is_read_only)
+            else Rocks(path, options, shared, is_read_only=is_read_only)
         )
         self._lock, self._merging = Lock(), Lock()
         self._is_closed = False
@@ -102,11 +102,17 @@ class PartitionStore:
             Migrated(definition_at(generation), generation), self._storage, cache
         )
         manifest = known or Manifest(store, partition, shape.columns, Epoch(0), SegmentId(1), ())
-        if (manifest.store, manifest.partition, manifest.columns) != (store, partition, shape.columns):
+        if (manifest.store, manifest.partition) != (store, partition):
             raise Corrupt(
-                f"The data directory holds partition {manifest.partition} of store {manifest.store} in "
-                f"another shape than partition {partition} of store {store} has; delete the partition's "
-                "directory and the host rebuilds it from the changelog."
+                f"The data directory holds partition {manifest.partition} of store {manifest.store} where "
+                f"partition {partition} of store {store} should be; delete the partition's directory and the "
+                "host rebuilds it from the changelog."
+            )
+        if manifest.columns != shape.columns:
+            raise DamagedError(
+                f"The data directory holds partition {partition} of store {store} in another shape than the "
+                "changelog has, which may have been restored from an older copy.",
+                "another shape than the changelog has",
             )
         created = definition_at(0)
         self._created = numbers = {
@@ -135,6 +141,21 @@ class PartitionStore:
     def identity(self) -> tuple[StoreName, PartitionId]:
         """Which partition this is, of which store."""
         return StoreName(self._manifest.store), PartitionId(self._manifest.partition)
+
+    def storage_figures(self) -> Mapping[str, int]:
+        """As `Storage.figures`.
+
+        Raises:
+            Unavailable: The partition was closed, or the disk does not answer.
+        """
+        return self._storage.figures()
+
+    @property
+    def damage(self) -> str:
+        """What of the partition a statement or a merge has found damaged, in a word or two; empty where none
+        has.
+        """
+        return self._storage.damage
 
     @property
     def generation(self) -> int:
@@ -255,7 +276,7 @@ class PartitionStore:
                 keys = shape.context.codec.encode([rows.column(place) for place in shape.context.key])
                 order, is_logged = sort_keys.order(keys), rows.nbytes < UNLOGGED_BYTES
                 added += self._segments.write_rows(shape.context, rows, keys, order, is_logged=is_logged)
-            changes = SegmentChanges((), {}, added, tombstones)
+            changes = SegmentChanges((), added, tombstones)
             return self._install(shape, epoch, changes, self._later_cutoff(shape, cutoff), digest)
 
     def advance(self, epoch: Epoch, digest: str = "") -> None:
@@ -302,13 +323,14 @@ class PartitionStore:
         new = (*changes.added, *changes.added_tombstones)
         pairs: list[Pair] = [(segment_key(each.segment.id), each.segment.record.to_bytes()) for each in new]
         removed: list[Range] = []
+        known = {entry.segment.id: entry.dead for entry in self.version.all_segments}
         for entry in version.all_segments:
-            if entry.segment.id in changes.died:
-                dead_rows = changes.died[entry.segment.id]
-                written, replaced = self._segments.encode_dead_rows(entry, epoch, dead_rows)
+            before = known.get(entry.segment.id)
+            if entry.dead is not None and entry.dead is not before:
+                written, replaced = encode_dead_rows(entry.segment.id, before, entry.dead)
                 pairs += written
                 removed += replaced
-        self._segments.commit([*pairs, (MANIFEST, manifest.to_bytes())], removed)
+        self._segments.commit([*changes.unwritten, *pairs, (MANIFEST, manifest.to_bytes())], removed)
         if shape is not self._shape:
             self._segments.note_columns(shape.context)
         self._manifest, self._shape, self.version = manifest, shape, version
@@ -335,6 +357,24 @@ class PartitionStore:
         self._segments.reclaim(self.version.nbytes)
         return bool(chosen)
 
+    def has_garbage(self) -> bool:
+        """Whether more space is taken by what has gone than is worth being left at rest."""
+        return self._segments.has_garbage(self.version.nbytes)
+
+    def settle(self) -> None:
+        """Give back all space on the disk that is not needed, if that is worth it; for when nothing else is
+        to be done. Readers and `apply` go on meanwhile.
+
+        Raises:
+            LimitExceeded: The disk is full; the partition stays as it was.
+            Unavailable: The disk does not answer; likewise.
+        """
+        with self._merging:
+            if not self._is_closed:
+                self.release()
+                if self.has_garbage():
+                    self._segments.settle()
+
     def compact_fully(self) -> None:
         """Merge all segments into one without dead rows."""
         with self._merging:
@@ -351,11 +391,13 @@ class PartitionStore:
             inputs = [entry for entry in self.version.all_segments if entry.segment.id in chosen]
             if not inputs:
                 return
-            identity = self._segments.allocate()
-        merged = self._segments.write_merge(Merge(inputs, context), identity)
+            identity, rows = self._segments.allocate(), self.version.stored_rows
+        merge = Merge(inputs, context)
+        merged = self._segments.write_merge(merge, identity, rows)
         with self._lock:
             changes = replace_inputs(self.version, inputs, merged.reshape(self.context))
             self._install(self._shape, self.version.epoch, changes, self._manifest.cutoff, self.digest)
+        merge.warm(merged.segment)
 
     def check_records(self) -> None:
         """See that manifest, segment records and delete vectors are stored as they are known here.
@@ -400,6 +442,8 @@ class PartitionStore:
             self._close_storage()
 
     def _close_storage(self) -> None:
+        if not self._is_closed:
+            self._segments.close()
         self._is_closed = True
         self._storage.close()
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from engine.model.schema import TOMBSTONE_COLUMN
 from engine.state import keys as sort_keys
 from engine.state.expiry import drop_old_rows, expire, replace_old_by_tombstones
-from engine.state.formats import SegmentId
 from engine.state.keys import Rows
 from engine.state.partition_shape import Shape
 from engine.state.segment_store import SegmentStore
+from engine.state.storage import Pair
 from engine.state.stored_rows import StoredRows
 from engine.state.version import LiveSegment, SegmentChanges
 
@@ -38,16 +37,16 @@ class PendingEpoch:
         self._kept = before
         self._added: Sequence[LiveSegment] = []
         self._tombstones: Sequence[LiveSegment] = []
-        self._died: Mapping[SegmentId, Rows] = {}
+        self._unwritten: Sequence[Pair] = ()
 
     @property
     def changes(self) -> SegmentChanges:
         """What becomes of the segments."""
-        return SegmentChanges(self._kept, self._died, self._added, self._tombstones)
+        return SegmentChanges(self._kept, self._added, self._tombstones, self._unwritten)
 
     def expire_stored(self) -> None:
         """Make rows of before dead that are past their retention."""
-        self._kept, self._died = self._expire(self._kept)
+        self._kept = self._expire(self._kept)
 
     def apply(self, batches: Iterable[pa.RecordBatch], most_bytes: int) -> None:
         """Apply all rows of the epoch, piece by piece.
@@ -69,8 +68,7 @@ class PendingEpoch:
             self._apply_piece(rows, is_whole=is_whole)
             expires_later = self._cutoff is not None and not is_whole and time not in ("", *rows.schema.names)
         if expires_later:
-            added, died = self._expire(self._added)
-            self._mark_dead([*self._kept, *added, *self._tombstones], died)
+            self._added = self._expire(self._added)
 
     def _apply_piece(self, rows: pa.RecordBatch, *, is_whole: bool) -> None:
         """Fold rows into what those before them have left, and write what comes of it."""
@@ -80,9 +78,13 @@ class PendingEpoch:
         if not rows.num_rows:
             return
         keys, order = stored.sort(rows)
-        self._mark_dead(*stored.supersede(sort_keys.take(keys, order)))
-        added = self._segments.write_rows(context, rows, keys, _rows_to_keep(rows, order), is_logged=True)
-        self._added = [*self._added, *added]
+        self._keep(stored.supersede(sort_keys.take(keys, order)))
+        partition_rows = sum(entry.segment.rows for entry in self._kept)
+        kept = _rows_to_keep(rows, order)
+        added, unwritten = self._segments.build_rows(
+            context, rows, keys, kept, partition_rows, is_held=is_whole
+        )
+        self._added, self._unwritten = [*self._added, *added], [*self._unwritten, *unwritten]
         self._tombstones = [*self._tombstones, *self._segments.write_tombstones(self._shape, rows, order)]
 
     def _fold(self, rows: pa.RecordBatch, stored: StoredRows, *, is_whole: bool) -> pa.RecordBatch:
@@ -99,21 +101,17 @@ class PendingEpoch:
             return rows
         return replace_old_by_tombstones(rows, name, cutoff)
 
-    def _expire(
-        self, segments: Sequence[LiveSegment]
-    ) -> tuple[Sequence[LiveSegment], Mapping[SegmentId, Rows]]:
+    def _expire(self, segments: Sequence[LiveSegment]) -> Sequence[LiveSegment]:
         assert self._cutoff is not None
         name = self._shape.time_column
         return expire(segments, self._shape.context.schema.get_field_index(name), name, self._cutoff)
 
-    def _mark_dead(self, remaining: Sequence[LiveSegment], died: Mapping[SegmentId, Rows]) -> None:
-        """Take note of rows that have died.
+    def _keep(self, remaining: Sequence[LiveSegment]) -> None:
+        """Go on with the segments, of before and new, that still have live rows.
 
         Args:
-            remaining: The segments, of before and new, that still have live rows.
-            died: The rows, of those of them that have changed.
+            remaining: These segments, of which some rows may have died.
         """
-        self._died = _join_dead_rows(self._died, died)
         if not (self._added or self._tombstones):
             self._kept = remaining
             return
@@ -149,14 +147,3 @@ def _rows_to_keep(rows: pa.RecordBatch, order: Rows) -> Rows:
     removed = pc.fill_null(rows.column(TOMBSTONE_COLUMN), False).to_numpy(zero_copy_only=False)
     kept: Rows = order[~removed[order]]
     return kept
-
-
-def _join_dead_rows(
-    some: Mapping[SegmentId, Rows], others: Mapping[SegmentId, Rows]
-) -> Mapping[SegmentId, Rows]:
-    """Rows that died for either of two reasons."""
-    joined = {
-        segment: np.concatenate([some[segment], rows]) if segment in some else rows
-        for segment, rows in others.items()
-    }
-    return {**some, **joined}

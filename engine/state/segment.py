@@ -7,12 +7,14 @@ everything else by place.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from engine.model.columns import Column
@@ -24,11 +26,25 @@ from engine.state.cache import (
     CacheKey,
     ColumnCache,
     KeyColumn,
+    LiveFlags,
     SegmentPlace,
     TablePlace,
 )
-from engine.state.damage import damage_error
-from engine.state.formats import KEY_COLUMN, SegmentId, SegmentRecord, block_key, decode_block
+from engine.state.damage import DamagedError, damage_error
+from engine.state.delete_vector import DeleteVector
+from engine.state.formats import (
+    BESIDE_COLUMNS,
+    KEY_COLUMN,
+    KEY_FILTER,
+    LIVE_FLAGS,
+    PAGE_FENCES,
+    SegmentId,
+    SegmentRecord,
+    block_key,
+    decode_block,
+)
+from engine.state.key_filter import KeyFilter, decode_filter, pieces_of
+from engine.state.key_pages import KeyPages
 from engine.state.keys import KeyCodec, Keys, Needle, Rows
 from engine.state.prefixes import PrefixIndex
 from engine.state.sparse_index import SparseIndex
@@ -39,6 +55,12 @@ _NOWHERE = -1
 """No column has this number."""
 MOST_KNOWN_KEYS = 128
 """Lists of places in the cache that a segment keeps."""
+MANY_FILTERED_KEYS = 16
+"""From so many keys on a filter is asked: a few pages are read sooner."""
+_INDEX_BYTES = 8
+"""Bytes a row beside binary keys that find many of them at once."""
+MOST_PAGES = 4096
+"""Pages that are in memory at once on account of a search."""
 MOST_JOINED_BYTES = 256 << 20
 """Larger columns stay in blocks."""
 LARGEST_JOINED_SHARE = 16
@@ -113,6 +135,22 @@ class PartitionContext:
         )
 
 
+class _PagePart(NamedTuple):
+    """Some pages of keys.
+
+    Attributes:
+        places: Places of the keys that are looked for in them.
+        pages: Numbers of the pages.
+        page_of: For each of the keys, the place of its page among `pages`.
+        keys: The sort keys of all of them, in ascending order.
+    """
+
+    places: Rows
+    pages: Rows
+    page_of: Rows
+    keys: Keys
+
+
 class Segment:
     """One segment: what is kept of it in memory, and access to its columns through the cache.
 
@@ -155,6 +193,12 @@ class Segment:
     def cache(self) -> ColumnCache:
         """Where decoded columns are kept, of all segments of the host."""
         return self._context.cache
+
+    @property
+    def key_bytes(self) -> int:
+        """Bytes that its key column takes in the cache as a whole, an estimate."""
+        nbytes = self.record.column_bytes.get(self.whole_key.column, 0)
+        return key_bytes(nbytes, self.rows, self._context)
 
     @property
     def is_in_shape(self) -> bool:
@@ -412,7 +456,7 @@ class Segment:
         """One column of all blocks, in as many arrays as it is in memory; what has to be read for it stays
         out of the cache.
         """
-        whole = self._context.cache.find(self._whole_place(column))
+        whole = self._context.cache.peek(self._whole_place(column))
         if whole is not None:
             return [_array_of(whole)]
         return [self.read_through(column, block) for block in range(self.blocks)]
@@ -427,16 +471,78 @@ class Segment:
 
     def read_through(self, column: int, block: int) -> pa.Array:
         """One column of one block; if it has to be read for it, it stays out of the cache."""
-        whole = self._context.cache.find(self._whole_place(column))
+        whole = self._context.cache.peek(self._whole_place(column))
         if whole is not None:
             start, stop = self.block_span(block)
             return _array_of(whole)[start:stop]
-        cached: pa.Array | None = self._context.cache.find(self._cache_key(column, block))
+        cached: pa.Array | None = self._context.cache.peek(self._cache_key(column, block))
         return self._load(column, block) if cached is None else cached
 
-    def keys(self) -> Keys:
-        """The sort keys of all rows."""
-        return self._key_column().keys
+    def live_flags(self, dead: DeleteVector, start: int, stop: int) -> pa.Array:
+        """Which rows from one number to before another are live, `uint8`. Those of all rows are kept beside
+        the columns for the next query, for one delete vector at a time, where the cache has room for them.
+
+        Args:
+            dead: The segment's delete vector.
+            start: The first row.
+            stop: The one behind the last.
+        """
+        place = CacheKey(self._context.number, self.id, WHOLE, LIVE_FLAGS)
+        known: LiveFlags | None = self._context.cache.find(place)
+        if known is None or known.dead is not dead:
+            if self.rows * LARGEST_JOINED_SHARE > self._context.cache.capacity:
+                return pa.array(dead.live_flags(start, stop))
+            known = LiveFlags(dead, pa.array(dead.live_flags(0, self.rows)))
+            self._context.cache.put(place, known)
+        return known.flags[start:stop]
+
+    def kept_blocks(self, column: int) -> npt.NDArray[np.bool_]:
+        """Which blocks of a column the cache has."""
+        keys = [self._cache_key(column, block) for block in range(self.blocks)]
+        is_whole, *kept = self._context.cache.has([self._whole_place(column), *keys])
+        return np.array(kept) | is_whole
+
+    def first_keys(self, blocks: int) -> Keys:
+        """The first sort key of every so manieth block, but for the very first."""
+        return self._first[blocks::blocks]
+
+    def keys_through(self, start: int, stop: int) -> Keys:
+        """The sort keys of some rows that follow each other, at least one; what has to be read for it stays
+        out of the cache.
+        """
+        block_rows, parts = self.record.block_rows, []
+        for block in range(start // block_rows, (stop - 1) // block_rows + 1):
+            first, behind = self.block_span(block)
+            column = self.read_through(self._context.key_column, block)
+            parts.append(column[max(start, first) - first : min(stop, behind) - first])
+        return self._context.sort_keys(parts[0] if len(parts) == 1 else pa.concat_arrays(parts))
+
+    def keys_of(self, rows: Rows) -> Keys:
+        """The sort keys of some rows; what has to be read for it stays out of the cache.
+
+        Args:
+            rows: Row numbers in ascending order.
+        """
+        context = self._context
+        whole: KeyColumn | None = context.cache.peek(self.whole_key)
+        if whole is not None:
+            return sort_keys.take(whole.keys, rows)
+        length = self.record.page_rows or self.record.block_rows
+        parts, places = np.unique(rows // length, return_inverse=True)
+        arrays = []
+        for start in range(0, len(parts), MOST_PAGES):
+            numbers = parts[start : start + MOST_PAGES].tolist()
+            column = (
+                self._pages.read(numbers)
+                if self.record.page_rows
+                else pa.concat_arrays([self.read_through(context.key_column, block) for block in numbers])
+            )
+            chosen = (places >= start) & (places < start + MOST_PAGES)
+            inside = (places[chosen] - start) * length + rows[chosen] % length
+            arrays.append(column.take(pa.array(inside)))
+        if not arrays:
+            arrays = [pa.array([], context.column_type(context.key_column))]
+        return context.sort_keys(pa.concat_arrays(arrays))
 
     def _key_column(self) -> KeyColumn:
         found: KeyColumn = self._context.cache.get(
@@ -457,6 +563,8 @@ class Segment:
         whole = self._keys_at_hand(len(needles))
         if whole is not None:
             return sort_keys.search(whole.keys, needles, side)
+        if self.record.page_rows:
+            return self._position_in_pages(needles, side)
         # A row before the needle exists in the last block whose first key is before it; `left` and `right`
         # differ in what "before" means.
         blocks = np.maximum(sort_keys.search(self._first, needles, side) - 1, 0)
@@ -509,6 +617,8 @@ class Segment:
         whole = self._keys_at_hand(len(needles))
         if whole is not None:
             return whole.find(needles)
+        if self.record.page_rows:
+            return self._find_in_pages(needles)
         blocks = np.maximum(sort_keys.search(self._first, needles, "right") - 1, 0)
         places, rows = [], []
         for block in np.unique(blocks).tolist():
@@ -523,6 +633,8 @@ class Segment:
         whole = self._keys_at_hand(1)
         if whole is not None:
             return sort_keys.find_one(whole.keys, needle)
+        if self.record.page_rows:
+            return self._find_one_in_pages(needle)
         block = sort_keys.count_up_to(self._first, needle) - 1
         if block < 0:
             return None
@@ -534,12 +646,101 @@ class Segment:
 
     def _keys_at_hand(self, needles: int) -> KeyColumn | None:
         """All sort keys, when they are in memory already or when about half of the blocks would be read
-        anyway; else None.
+        anyway, and those of all segments have room in the cache; else None.
         """
-        found: KeyColumn | None = self._context.cache.find(self.whole_key)
+        cache = self._context.cache
+        found: KeyColumn | None = cache.find(self.whole_key)
         if found is None and (self.blocks == 1 or needles * 2 >= self.blocks):
-            return self._key_column()
+            return self._key_column() if cache.keeps_keys() or not self.record.page_rows else None
         return found
+
+    @cached_property
+    def _pages(self) -> KeyPages:
+        context, record = self._context, self.record
+        number, arrow_type = self.whole_key.column, context.column_type(context.key_column)
+        return KeyPages(context.storage, self.id, number, arrow_type, record.rows, record.page_rows)
+
+    def _fences_of_pages(self) -> Keys:
+        """The first key of each page."""
+        place = self.whole_key._replace(column=PAGE_FENCES)
+        with self._note_damage():
+            fences: Keys = self._context.cache.get(place, self._load_fences)
+        return fences
+
+    def _load_fences(self) -> Keys:
+        context = self._context
+        data = context.storage.get(block_key(self.id, PAGE_FENCES, 0))
+        if data is None:
+            raise damage_error("block")
+        return context.sort_keys(
+            decode_block(data, context.column_type(context.key_column), self._pages.pages)
+        )
+
+    def _filter(self, needles: int) -> KeyFilter | None:
+        """The filter of the keys, where there is one and so many keys are worth it."""
+        if self.record.filter_checksum is None or needles < MANY_FILTERED_KEYS:
+            return None
+        place = self.whole_key._replace(column=KEY_FILTER)
+        with self._note_damage():
+            found: KeyFilter = self._context.cache.get(place, self._load_filter)
+        return found
+
+    def _load_filter(self) -> KeyFilter:
+        keys = [block_key(self.id, KEY_FILTER, piece) for piece in range(pieces_of(self.rows))]
+        checksum = self.record.filter_checksum
+        assert checksum is not None
+        return decode_filter(self._context.storage.get_all(keys), self.rows, checksum)
+
+    def _find_one_in_pages(self, needle: Needle) -> int | None:
+        """As `find_one`, of a segment with pages: to ask a filter would take longer than to read a page."""
+        page = sort_keys.count_up_to(self._fences_of_pages(), needle) - 1
+        if page < 0:
+            return None
+        inside = sort_keys.find_one(self._page_keys((page,)), needle)
+        return None if inside is None else page * self.record.page_rows + inside
+
+    def _find_in_pages(self, needles: Keys) -> tuple[Rows, Rows]:
+        """As `find`, of a segment with pages."""
+        known = self._filter(len(needles))
+        wanted = np.arange(len(needles)) if known is None else np.flatnonzero(known.may_hold(needles))
+        numbers = sort_keys.search(self._fences_of_pages(), sort_keys.take(needles, wanted), "right") - 1
+        wanted, numbers = wanted[numbers >= 0], numbers[numbers >= 0]
+        places, rows = [np.empty(0, np.intp)], [np.empty(0, np.intp)]
+        for part in self._read_pages(numbers):
+            chosen = wanted[part.places]
+            found, inside = sort_keys.find(part.keys, sort_keys.take(needles, chosen))
+            page, row = np.divmod(inside, self.record.page_rows)
+            places.append(chosen[found])
+            rows.append(part.pages[page] * self.record.page_rows + row)
+        return np.concatenate(places), np.concatenate(rows)
+
+    def _position_in_pages(self, needles: Keys, side: str) -> Rows:
+        """As `position`, of a segment with pages."""
+        numbers = np.maximum(sort_keys.search(self._fences_of_pages(), needles, side) - 1, 0)
+        positions = np.empty(len(needles), np.intp)
+        for part in self._read_pages(numbers):
+            inside = sort_keys.search(part.keys, sort_keys.take(needles, part.places), side)
+            skipped = part.pages - np.arange(len(part.pages))
+            positions[part.places] = inside + skipped[part.page_of] * self.record.page_rows
+        return positions
+
+    def _page_keys(self, pages: Sequence[int]) -> Keys:
+        """The sort keys of some pages, as `KeyPages.read`."""
+        with self._note_damage():
+            return self._context.sort_keys(self._pages.read(pages))
+
+    def _read_pages(self, numbers: Rows) -> Iterator[_PagePart]:
+        """Pages that are wanted, some at a time.
+
+        Args:
+            numbers: The page that each of some keys would be in.
+        """
+        pages, page_of = np.unique(numbers, return_inverse=True)
+        for start in range(0, len(pages), MOST_PAGES):
+            part = pages[start : start + MOST_PAGES]
+            places = np.flatnonzero((page_of >= start) & (page_of < start + MOST_PAGES))
+            keys = self._page_keys(part.tolist())
+            yield _PagePart(places, part, page_of[places] - start, keys)
 
     def _block_keys(self, block: int) -> Keys:
         return self._context.sort_keys(self.column(self._context.key_column, block))
@@ -559,6 +760,21 @@ class Segment:
         return CacheKey(self._context.number, self.id, block, self._context.numbers[column])
 
     def _load(self, column: int, block: int) -> pa.Array:
+        """As `_stored_column`. What is damaged is noted with the partition: whoever reads here, a statement
+        or a merge, can do nothing about it.
+        """
+        with self._note_damage():
+            return self._stored_column(column, block)
+
+    @contextmanager
+    def _note_damage(self) -> Iterator[None]:
+        try:
+            yield
+        except DamagedError as error:
+            self._context.storage.damage = error.what
+            raise
+
+    def _stored_column(self, column: int, block: int) -> pa.Array:
         """One column of one block, from what is stored of it: the column itself, a narrower one, or none."""
         arrow_type = self._context.column_type(column)
         if column == KEY_COLUMN:
@@ -590,19 +806,38 @@ class Segment:
             if storage.get(block_key(self.id, number, block)) is None:
                 raise damage_error("block")
         for column in self._context.stored_columns:
-            values = self._load(column, block)
+            values = self._stored_column(column, block)
             try:
                 values.validate(full=True)
             except pa.ArrowException as error:
                 raise damage_error("block") from error
             total += values.nbytes
+            if column == self._context.key_column:
+                self._check_keys(block, self._context.sort_keys(values))
         return total
 
+    def _check_keys(self, block: int, keys: Keys) -> None:
+        """See that the keys of a block are found by what is stored beside them."""
+        if self.record.filter_checksum is not None:
+            known = self._context.cache.peek(self.whole_key._replace(column=KEY_FILTER))
+            if not (known or self._load_filter()).may_hold(keys).all():
+                raise damage_error("key filter")
+        page_rows = self.record.page_rows
+        if page_rows:
+            first = self.block_span(block)[0] // page_rows
+            starts = np.arange(0, len(keys), page_rows)
+            fences = self._load_fences()[first : first + len(starts)]
+            if not sort_keys.are_same(sort_keys.take(keys, starts), fences):
+                raise damage_error("block")
+
     def _read(self, number: int, arrow_type: pa.DataType, block: int) -> pa.Array:
+        start, stop = self.block_span(block)
+        page_rows = self.record.page_rows
+        if page_rows and number == self.whole_key.column:
+            return self._pages.read(range(start // page_rows, -(-stop // page_rows)))
         data = self._context.storage.get(block_key(self.id, number, block))
         if data is None:
             raise damage_error("block")
-        start, stop = self.block_span(block)
         return decode_block(data, arrow_type, stop - start)
 
 
@@ -667,6 +902,17 @@ def find_keys_between(segments: Sequence[Segment], spans: Sequence[tuple[int, in
     ]
 
 
+def key_bytes(nbytes: int, rows: int, context: PartitionContext) -> int:
+    """Bytes that a key column takes in the cache as a whole, an estimate.
+
+    Args:
+        nbytes: Arrow bytes of the column.
+        rows: Its rows.
+        context: The partition.
+    """
+    return nbytes + _INDEX_BYTES * rows if context.codec.is_binary else nbytes
+
+
 def _array_of(entry: pa.Array | KeyColumn) -> pa.Array:
     """The column of an entry that has all of it."""
     return entry.column if isinstance(entry, KeyColumn) else entry
@@ -682,7 +928,12 @@ def cache_keys(partition: int, segment: SegmentId, blocks: int, columns: Iterabl
         columns: Numbers of columns.
     """
     return [
-        CacheKey(partition, segment, block, column) for column in columns for block in range(WHOLE, blocks)
+        *(
+            CacheKey(partition, segment, block, column)
+            for column in columns
+            for block in range(WHOLE, blocks)
+        ),
+        *(CacheKey(partition, segment, WHOLE, column) for column in BESIDE_COLUMNS),
     ]
 
 

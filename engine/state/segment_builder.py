@@ -2,21 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from engine.model.distinct_sketch import Sketch, has_sketch, sketch_of, unite_sketches
+from engine.processes.right_of_way import RIGHT_OF_WAY
 from engine.state import keys as sort_keys
 from engine.state.cache import WHOLE, CacheKey
-from engine.state.formats import KEY_COLUMN, SegmentId, SegmentRecord, block_key, encode_block
+from engine.state.formats import (
+    KEY_COLUMN,
+    KEY_FILTER,
+    PAGE_FENCES,
+    SegmentId,
+    SegmentRecord,
+    block_key,
+    encode_block,
+)
+from engine.state.key_filter import KeyFilter
+from engine.state.key_pages import encode_pages, page_rows_of
 from engine.state.keys import Keys, Rows
-from engine.state.segment import PartitionContext, Segment
+from engine.state.segment import PartitionContext, Segment, key_bytes
 from engine.state.state_options import StateOptions
 from engine.state.statistics import ColumnStatistics, StatisticsBuilder, has_statistics
 from engine.state.storage import Pair
 
+Places = npt.NDArray[np.integer[Any]]
+"""Places of values, in any type of numbers."""
+HotBlocks = Mapping[int, npt.NDArray[np.bool_]]
+"""Place of a column to which of its blocks are read now and again."""
+LARGE_SEGMENT_ROWS, LARGE_SEGMENT_SHARE = 3 << 19, 8
+"""From so many rows on, blocks have at most this part of the rows that they have else."""
 LEAST_SKETCHED_ROWS = 256
 """Sketches of smaller segments would take longer to make than the segments; most of them are merged soon."""
 
@@ -36,10 +55,15 @@ def build_segment(
     Yields:
         RocksDB pairs to be written before the segment counts.
     """
-    for place in range(len(context.schema)):
-        yield from builder.add(place, rows.column(place), order)
-    if context.codec.is_stored:
-        yield from builder.add(KEY_COLUMN, keys, order)
+    stored = rows.select(range(len(context.schema)))
+    for block, part in enumerate(builder.parts(order)):
+        places = pa.array(part)
+        for column, values in enumerate(stored.take(places).columns):
+            yield from builder.add_block(column, block, values)
+        if context.codec.is_stored:
+            yield from builder.add_block(KEY_COLUMN, block, keys.take(places))
+        RIGHT_OF_WAY.give_way()
+    yield from builder.finish_keys()
 
 
 class SegmentBuilder:
@@ -51,21 +75,31 @@ class SegmentBuilder:
         widest: Bytes of the widest column over all rows, an estimate.
         context: The partition that it is for.
         options: Sizes of blocks.
+        hot: Which blocks of each column, by its place, the cache is to have from now on; None for all.
+        is_sketched: Whether columns get sketches.
     """
 
     def __init__(
-        self, identity: SegmentId, rows: int, widest: int, context: PartitionContext, options: StateOptions
+        self,
+        identity: SegmentId,
+        rows: int,
+        widest: int,
+        context: PartitionContext,
+        options: StateOptions,
+        hot: HotBlocks | None = None,
+        *,
+        is_sketched: bool = True,
     ) -> None:
         self._id = identity
         self._rows = rows
         self._context = context
-        self._block_rows = _block_rows(rows, widest, options)
-        self._statistics: dict[int, ColumnStatistics] = {}
-        self._sketches: dict[int, Sketch] = {}
-        self._column_bytes: dict[int, int] = {}
-        self._fences: tuple[pa.Array, pa.Array] | None = None
+        self._block_rows = block_rows_of(rows, widest, options)
+        self._hot = hot
+        self._columns: dict[int, _ColumnBuilder] = {}
+        self._is_sketched = is_sketched and rows >= LEAST_SKETCHED_ROWS
+        self._keys = _KeyBuilder(rows, self._block_rows, context, options)
 
-    def add(self, column: int, values: pa.Array, order: Rows) -> Iterator[Pair]:
+    def add(self, column: int, values: pa.Array, order: Places) -> Iterator[Pair]:
         """Take one column; all `PartitionContext.stored_columns` must be added.
 
         Args:
@@ -76,20 +110,21 @@ class SegmentBuilder:
         Yields:
             RocksDB pairs to be written before the segment counts.
         """
-        if column == self._context.key_column:
-            yield from self._encode_column(
-                column, self._cache_key_column(self._context.numbers[column], values.take(pa.array(order)))
-            )
-        else:
-            yield from self.add_blocks(column, (values.take(pa.array(part)) for part in self.parts(order)))
+        yield from self.add_blocks(column, (values.take(pa.array(part)) for part in self.parts(order)))
 
-    def parts(self, order: Rows) -> Iterator[Rows]:
-        """What there is for each row, for each block."""
-        for start in range(0, self._rows, self._block_rows):
-            yield order[start : start + self._block_rows]
+    @property
+    def blocks(self) -> int:
+        """How many blocks there will be."""
+        return -(-self._rows // self._block_rows)
+
+    def parts(self, order: Places, blocks: int = 1) -> Iterator[Places]:
+        """What there is for each row, for so many blocks at a time."""
+        step = blocks * self._block_rows
+        for start in range(0, self._rows, step):
+            yield order[start : start + step]
 
     def add_blocks(self, column: int, blocks: Iterable[pa.Array]) -> Iterator[Pair]:
-        """Take one column that sort keys are not read from; only one block of it is in memory at a time.
+        """Take one column; only one block of it is in memory at a time, unless the cache keeps it.
 
         Args:
             column: As for `add`.
@@ -98,70 +133,201 @@ class SegmentBuilder:
         Yields:
             As `add`.
         """
-        yield from self._encode_column(column, self._cache_blocks(self._context.numbers[column], blocks))
-
-    def _encode_column(self, column: int, blocks: Iterable[pa.Array]) -> Iterator[Pair]:
-        number, arrow_type = self._context.numbers[column], self._context.column_type(column)
-        statistics = (
-            StatisticsBuilder(arrow_type) if column != KEY_COLUMN and has_statistics(arrow_type) else None
-        )
-        is_sketched = self._rows >= LEAST_SKETCHED_ROWS and column != KEY_COLUMN and has_sketch(arrow_type)
-        sketches: list[Sketch] = []
-        nbytes = 0
         for block, array in enumerate(blocks):
-            if statistics is not None:
-                statistics.add(array)
-            if is_sketched:
-                sketches.append(sketch_of(array))
-            nbytes += array.nbytes
+            RIGHT_OF_WAY.give_way()
+            yield from self.add_block(column, block, array)
+        if column == self._context.key_column:
+            yield from self.finish_keys()
+
+    def add_block(self, column: int, block: int, array: pa.Array) -> Iterator[Pair]:
+        """Take the next block of a column.
+
+        Args:
+            column: As for `add`.
+            block: Its number.
+            array: Its values.
+
+        Yields:
+            As `add`.
+        """
+        context, hot = self._context, self._hot
+        number = context.numbers[column]
+        if number not in self._columns:
+            self._columns[number] = _ColumnBuilder(column, context, is_sketched=self._is_sketched)
+        self._columns[number].add(array)
+        if column == context.key_column:
+            self._keys.add(array)
+        elif hot is None or (column in hot and hot[column][block]):
+            context.cache.put(CacheKey(context.number, self._id, block, number), array)
+        yield from self._encode_block(column, block, array)
+
+    def finish_keys(self) -> Iterator[Pair]:
+        """Take note that all blocks of the column were added that sort keys are read from.
+
+        Yields:
+            As `add`.
+        """
+        context, keys = self._context, self._keys
+        if keys.page_rows:
+            yield block_key(self._id, PAGE_FENCES, 0), encode_block(pa.concat_arrays(keys.page_fences))
+        if keys.filter is not None:
+            for piece, data in enumerate(keys.filter.encode()):
+                yield block_key(self._id, KEY_FILTER, piece), data
+        if keys.columns:
+            place = CacheKey(context.number, self._id, WHOLE, context.numbers[context.key_column])
+            whole = keys.columns[0] if len(keys.columns) == 1 else pa.concat_arrays(keys.columns)
+            context.cache.put(place, context.key_column_of(whole))
+
+    def _encode_block(self, column: int, block: int, array: pa.Array) -> Iterator[Pair]:
+        number, page_rows = self._context.numbers[column], self._keys.page_rows
+        if column != self._context.key_column or not page_rows:
             yield block_key(self._id, number, block), encode_block(array)
-        if statistics is not None:
-            self._statistics[number] = statistics.finish()
-        if is_sketched:
-            self._sketches[number] = unite_sketches(sketches)
-        self._column_bytes[number] = nbytes
+            return
+        first = block * (self._block_rows // page_rows)
+        for page, data in enumerate(encode_pages(array, page_rows), first):
+            yield block_key(self._id, number, page), data
 
-    def _cache_blocks(self, number: int, blocks: Iterable[pa.Array]) -> Iterator[pa.Array]:
-        """The same blocks, which the cache has from now on."""
-        for block, array in enumerate(blocks):
-            self._context.cache.put(CacheKey(self._context.number, self._id, block, number), array)
-            yield array
+    def cut(self, stretches: Iterable[pa.Array]) -> Iterator[pa.Array]:
+        """Blocks of a column.
 
-    def _cache_key_column(self, number: int, ordered: pa.Array) -> Sequence[pa.Array]:
-        entry = self._context.key_column_of(ordered)
-        self._context.cache.put(CacheKey(self._context.number, self._id, WHOLE, number), entry)
-        starts = np.arange(0, self._rows, self._block_rows)
-        stops = np.minimum(starts + self._block_rows, self._rows) - 1
-        self._fences = (
-            _encode_fences(sort_keys.take(entry.keys, starts)),
-            _encode_fences(sort_keys.take(entry.keys, stops)),
-        )
-        return [ordered[start : start + self._block_rows] for start in starts.tolist()]
+        Args:
+            stretches: Its values, each some whole blocks but the last.
+        """
+        for stretch in stretches:
+            for start in range(0, len(stretch), self._block_rows):
+                yield stretch[start : start + self._block_rows]
 
     def finish(self) -> Segment:
         """The segment, when all columns are added."""
-        assert self._fences is not None
-        first, last = self._fences
+        keys, columns = self._keys, self._columns
+        made = {number: (column.statistics, column.sketch) for number, column in columns.items()}
         return Segment(
             self._id,
             SegmentRecord(
                 self._rows,
                 self._block_rows,
-                self._column_bytes,
-                first,
-                last,
-                self._statistics,
-                self._sketches,
+                {number: column.nbytes for number, column in columns.items()},
+                _encode_fences(sort_keys.concatenate(keys.first)),
+                _encode_fences(sort_keys.concatenate(keys.last)),
+                {number: statistics for number, (statistics, _) in made.items() if statistics is not None},
+                {number: sketch for number, (_, sketch) in made.items() if sketch is not None},
+                keys.page_rows,
+                None if keys.filter is None else keys.filter.checksum,
             ),
             self._context,
         )
+
+
+class _ColumnBuilder:
+    """What is made of a column beside its blocks, from one block after the other.
+
+    Args:
+        column: As for `SegmentBuilder.add`.
+        context: The partition.
+        is_sketched: Whether it gets a sketch, if its type has any.
+
+    Attributes:
+        nbytes: Arrow bytes of the blocks so far.
+    """
+
+    def __init__(self, column: int, context: PartitionContext, *, is_sketched: bool) -> None:
+        arrow_type = context.column_type(column)
+        self.nbytes = 0
+        self._statistics = (
+            StatisticsBuilder(arrow_type) if column != KEY_COLUMN and has_statistics(arrow_type) else None
+        )
+        self._sketches: list[Sketch] | None = (
+            [] if is_sketched and column != KEY_COLUMN and has_sketch(arrow_type) else None
+        )
+
+    def add(self, block: pa.Array) -> None:
+        """Take the next block."""
+        self.nbytes += block.nbytes
+        if self._statistics is not None:
+            self._statistics.add(block)
+        if self._sketches is not None:
+            self._sketches.append(sketch_of(block))
+
+    @property
+    def statistics(self) -> ColumnStatistics | None:
+        """The statistics; None where the column has none."""
+        return None if self._statistics is None else self._statistics.finish()
+
+    @property
+    def sketch(self) -> Sketch | None:
+        """The sketch; None where there is none."""
+        return None if self._sketches is None else unite_sketches(self._sketches)
+
+
+class _KeyBuilder:
+    """What is made of a key column beside its blocks, from one block after the other.
+
+    Args:
+        rows: How many rows there will be.
+        block_rows: Rows of a block.
+        context: The partition.
+        options: Sizes of pages.
+
+    Attributes:
+        page_rows: Rows of a page, known from the first block on; 0 where the column is stored in blocks.
+        first: Sort key of the first row of each block.
+        last: Sort key of the last row of each block.
+        page_fences: The column's value in the first row of each page.
+        columns: The blocks, where the cache is to have the column as a whole.
+        filter: The filter; None where the cache has all keys.
+    """
+
+    def __init__(self, rows: int, block_rows: int, context: PartitionContext, options: StateOptions) -> None:
+        self._rows = rows
+        self._block_rows = block_rows
+        self._context = context
+        self._options = options
+        self.page_rows = 0
+        self.first: list[Keys] = []
+        self.last: list[Keys] = []
+        self.page_fences: list[pa.Array] = []
+        self.columns: list[pa.Array] = []
+        self.filter: KeyFilter | None = None
+        self._is_whole = True
+
+    def _begin(self, block: pa.Array) -> None:
+        """Decide what is made, by the first block."""
+        if self._rows < self._options.paged_rows:
+            return
+        self.page_rows = page_rows_of(block, self._block_rows, self._options.page_bytes)
+        nbytes = key_bytes(block.nbytes, len(block), self._context) * self._rows // len(block)
+        self._is_whole = not self.page_rows or self._context.cache.keeps_keys(nbytes)
+        if not self._is_whole:
+            self.filter = KeyFilter.make_empty(self._rows)
+
+    def add(self, block: pa.Array) -> None:
+        """Take the next block."""
+        if not self.first:
+            self._begin(block)
+        keys = self._context.sort_keys(block)
+        self.first.append(keys[:1])
+        self.last.append(keys[-1:])
+        if self.page_rows:
+            self.page_fences.append(block.take(pa.array(np.arange(0, len(block), self.page_rows))))
+        if self.filter is not None:
+            self.filter.add(keys)
+        if self._is_whole:
+            self.columns.append(block)
 
 
 def _encode_fences(keys: Keys) -> pa.Array:
     return pa.array(keys) if isinstance(keys, np.ndarray) else keys
 
 
-def _block_rows(rows: int, widest: int, options: StateOptions) -> int:
-    """A power of two, so that a block of the widest column has about `block_bytes`."""
+def block_rows_of(rows: int, widest: int, options: StateOptions) -> int:
+    """Rows of a block: a power of two, so that a block of the widest column has about `block_bytes`. Of a
+    large segment they are fewer: few of its blocks are in the cache, and a row is read with its whole blocks.
+
+    Args:
+        rows: Rows of the segment.
+        widest: Bytes of the widest column over all rows, an estimate.
+        options: Sizes of blocks.
+    """
     fitting = max(1, options.block_bytes * rows // max(widest, 1))
-    return min(options.block_rows, 1 << (fitting.bit_length() - 1))
+    most = options.block_rows if rows < LARGE_SEGMENT_ROWS else options.block_rows // LARGE_SEGMENT_SHARE
+    return max(1, min(most, 1 << (fitting.bit_length() - 1)))

@@ -3,23 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
+from engine.processes.right_of_way import RIGHT_OF_WAY
 from engine.state import keys as sort_keys
 from engine.state.formats import SegmentId
 from engine.state.keys import Keys, Rows
 from engine.state.segment import PartitionContext, Segment
-from engine.state.segment_builder import SegmentBuilder
+from engine.state.segment_builder import HotBlocks, Places, SegmentBuilder, block_rows_of
 from engine.state.state_options import MIB, StateOptions
 from engine.state.storage import Pair
 from engine.state.version import LiveSegment, SegmentChanges, Version, supersede
 
-LARGE_COLUMN_BYTES = 128 * MIB
+LARGE_COLUMN_BYTES = 64 * MIB
 """A column of a merge from which on it is gathered block by block: joined and then sorted it would be in
 memory three times.
 """
+STRETCH_ROWS = 256 * 1024
+"""Rows of the longest input that are sorted at once, with those of the other inputs that lie between the same
+keys.
+"""
+GATHERED_BYTES = MIB // 2
+"""Blocks are gathered together up to this size: to gather has a price for each block of the inputs."""
+LARGE_MERGE_SHARE = 16
+"""What a merge makes that is larger than this part of the cache comes there when it counts: before, it would
+drive out what it is made of.
+"""
+RowNumbers = npt.NDArray[np.uint32]
+"""Row numbers through all inputs of a merge: half the memory of numpy's own."""
 
 
 def replace_inputs(version: Version, inputs: Sequence[LiveSegment], merged: LiveSegment) -> SegmentChanges:
@@ -32,26 +47,25 @@ def replace_inputs(version: Version, inputs: Sequence[LiveSegment], merged: Live
     """
     now = {entry.segment.id: entry for entry in version.all_segments}
     keys = sort_keys.concatenate([_keys_that_died(entry, now.get(entry.segment.id)) for entry in inputs])
-    added, died = supersede([merged], sort_keys.take(keys, sort_keys.order(keys)))
+    added = supersede([merged], sort_keys.take(keys, sort_keys.order(keys)))
     replaced = {entry.segment.id for entry in inputs}
     kept = [entry for entry in version.all_segments if entry.segment.id not in replaced]
     if replaced.isdisjoint(entry.segment.id for entry in version.tombstone_segments):
-        return SegmentChanges(kept, died, added)
-    return SegmentChanges(kept, died, [], added)
+        return SegmentChanges(kept, added)
+    return SegmentChanges(kept, [], added)
 
 
 def _keys_that_died(then: LiveSegment, now: LiveSegment | None) -> Keys:
     """Sort keys of the rows that were live then and are not now; a segment that is gone has none that are
     live.
     """
-    alive_then = np.ones(then.segment.rows, np.uint8) if then.live is None else then.live
     if now is None:
-        rows = np.flatnonzero(alive_then)
-    elif now.live is None:
+        rows = then.all_live_rows()
+    elif now.dead is None or now.dead is then.dead:
         rows = np.empty(0, np.intp)
     else:
-        rows = np.flatnonzero(alive_then > now.live)
-    return sort_keys.take(then.segment.keys(), rows)
+        rows = now.dead.dead_since(then.dead)
+    return then.segment.keys_of(rows)
 
 
 class Merge:
@@ -66,16 +80,25 @@ class Merge:
     def __init__(self, inputs: Sequence[LiveSegment], context: PartitionContext) -> None:
         self._inputs = inputs
         self._context = context
-        live = [
-            np.arange(entry.segment.rows) if entry.live is None else np.flatnonzero(entry.live)
-            for entry in inputs
-        ]
-        keys = sort_keys.concatenate(
-            [sort_keys.take(entry.segment.keys(), rows) for entry, rows in zip(inputs, live, strict=True)]
-        )
+        self._hot: HotBlocks = {}
         self._starts: Rows = np.cumsum([0, *(entry.segment.rows for entry in inputs[:-1])])
-        joined = np.concatenate([rows + start for rows, start in zip(live, self._starts, strict=True)])
-        self._order: Rows = joined[sort_keys.order(keys)]
+        stretches = [self._order_of(spans) for spans in _stretches([entry.segment for entry in inputs])]
+        self._order = np.concatenate(stretches) if len(stretches) > 1 else stretches[0]
+
+    def _order_of(self, spans: Sequence[tuple[int, int]]) -> RowNumbers:
+        """The live rows of a span of each input in key order, counted through all inputs."""
+        keys, numbers = [], []
+        for entry, begin, (start, stop) in zip(self._inputs, self._starts.tolist(), spans, strict=True):
+            rows = np.arange(start, stop) if entry.dead is None else entry.dead.live_rows(start, stop)
+            if len(rows):
+                found = entry.segment.keys_through(start, stop)
+                keys.append(found if len(rows) == stop - start else sort_keys.take(found, rows - start))
+                numbers.append((rows + begin).astype(np.uint32))
+        if not keys:
+            return np.empty(0, np.uint32)
+        RIGHT_OF_WAY.give_way()
+        joined: RowNumbers = np.concatenate(numbers)[sort_keys.order(sort_keys.concatenate(keys))]
+        return joined
 
     @property
     def rows(self) -> int:
@@ -92,9 +115,55 @@ class Merge:
         """Bytes of the widest column, dead rows included."""
         return max(self._bytes(column) for column in self._context.stored_columns)
 
-    def builder(self, identity: SegmentId, options: StateOptions) -> SegmentBuilder:
+    def builder(self, identity: SegmentId, options: StateOptions, *, is_sketched: bool) -> SegmentBuilder:
         """A builder for the merged segment."""
-        return SegmentBuilder(identity, self.rows, self.widest, self._context, options)
+        hot = self._hot = self._find_hot_blocks(block_rows_of(self.rows, self.widest, options))
+        is_large = self.nbytes * LARGE_MERGE_SHARE > self._context.cache.capacity
+        if not is_large:
+            self._hot = {}
+        return SegmentBuilder(
+            identity,
+            self.rows,
+            self.widest,
+            self._context,
+            options,
+            {} if is_large else hot,
+            is_sketched=is_sketched,
+        )
+
+    def _find_hot_blocks(self, block_rows: int) -> HotBlocks:
+        """The blocks of which the cache has what half of their rows or more come from. So a merge changes
+        neither what is found there nor what has room there.
+        """
+        segments = [entry.segment for entry in self._inputs]
+        kept = {
+            column: np.concatenate([segment.kept_blocks(column) for segment in segments])
+            for column in self._context.stored_columns
+            if column != self._context.key_column
+        }
+        blocks_made = -(-self.rows // block_rows)
+        hot = {column: np.full(blocks_made, flags.all()) for column, flags in kept.items() if flags.any()}
+        in_part = {column: kept[column] for column in hot if not kept[column].all()}
+        blocks = np.array([segment.blocks for segment in segments])
+        lengths = np.array([segment.record.block_rows for segment in segments])
+        firsts = np.cumsum(blocks) - blocks
+        for block, start in enumerate(range(0, self.rows if in_part else 0, block_rows)):
+            rows = self._order[start : start + block_rows]
+            owners = np.searchsorted(self._starts, rows, "right") - 1
+            sources = firsts[owners] + (rows - self._starts[owners]) // lengths[owners]
+            counts = np.bincount(sources, minlength=int(blocks.sum()))
+            for column, flags in in_part.items():
+                hot[column][block] = counts[flags].sum() * 2 >= len(rows)
+        return hot
+
+    def warm(self, merged: Segment) -> None:
+        """Have the cache read the hot blocks of the merged segment that it does not have; for after it has
+        come to count.
+        """
+        for column, flags in self._hot.items():
+            for block in np.flatnonzero(flags).tolist():
+                RIGHT_OF_WAY.give_way()
+                merged.column(column, block)
 
     def build(self, builder: SegmentBuilder) -> Iterator[Pair]:
         """Build the merged segment, one column in memory at a time, and of a large one a block of each input.
@@ -103,15 +172,25 @@ class Merge:
             RocksDB pairs to be written before the segment counts.
         """
         for column in self._context.stored_columns:
-            if column != self._context.key_column and self._bytes(column) > LARGE_COLUMN_BYTES:
+            if self._bytes(column) > LARGE_COLUMN_BYTES:
                 gathering = _Gathering([entry.segment for entry in self._inputs], self._starts, column)
-                yield from builder.add_blocks(column, map(gathering.rows, builder.parts(self._order)))
+                blocks = max(1, GATHERED_BYTES * builder.blocks // self._bytes(column))
+                stretches = map(gathering.rows, builder.parts(self._order, blocks))
+                yield from builder.add_blocks(column, builder.cut(stretches))
             else:
                 chunks = [chunk for entry in self._inputs for chunk in entry.segment.column_chunks(column)]
                 yield from builder.add(column, pa.concat_arrays(chunks), self._order)
 
     def _bytes(self, column: int) -> int:
         return sum(entry.segment.column_bytes(column) for entry in self._inputs)
+
+
+def _stretches(segments: Sequence[Segment]) -> Iterator[Sequence[tuple[int, int]]]:
+    """Spans of each of some segments, so that no key of a span comes before one of the spans before."""
+    longest = max(segments, key=lambda segment: segment.rows)
+    cuts = longest.first_keys(max(1, STRETCH_ROWS // longest.record.block_rows))
+    edges = [[0, *segment.position(cuts, "left").tolist(), segment.rows] for segment in segments]
+    yield from zip(*(pairwise(each) for each in edges), strict=True)
 
 
 class _Gathering:
@@ -129,7 +208,7 @@ class _Gathering:
         self._column = column
         self._blocks: list[tuple[int, pa.Array]] = [(-1, None)] * len(segments)
 
-    def rows(self, wanted: Rows) -> pa.Array:
+    def rows(self, wanted: Places) -> pa.Array:
         """Some rows.
 
         Args:

@@ -7,23 +7,22 @@ from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine.model.schema import TOMBSTONE_COLUMN, Epoch
-from engine.processes.right_of_way import RIGHT_OF_WAY
+from engine.model.schema import TOMBSTONE_COLUMN
 from engine.state import keys as sort_keys
 from engine.state.damage import damage_error
+from engine.state.delete_vector import DeadRun, DeleteVector, delete_vector
 from engine.state.formats import (
     SegmentId,
     SegmentRecord,
-    dead_delta_key,
-    dead_delta_range,
-    dead_rows_key,
-    decode_live,
+    dead_bits_key,
+    dead_run_key,
+    dead_run_range,
+    decode_bits,
     decode_rows,
-    encode_live,
+    encode_bits,
     encode_rows,
     segment_key,
     segment_ranges,
@@ -33,19 +32,25 @@ from engine.state.partition_shape import Shape
 from engine.state.segment import PartitionContext, Segment, cache_keys
 from engine.state.segment_builder import SegmentBuilder, build_segment
 from engine.state.segment_merge import Merge
-from engine.state.state_options import MIB, StateOptions
+from engine.state.state_options import KIB, MIB, StateOptions
 from engine.state.storage import Pair, Range, Storage
-from engine.state.version import Live, LiveSegment
+from engine.state.version import LiveSegment
 
-DELTAS_PER_SEGMENT = 64
-"""Deltas of dead rows that a segment gathers before they are folded into one delete vector."""
 RECLAIM_BYTES, RECLAIM_TIMES = 8 * MIB, 4
 """Space is given back when segments have gone that were this large together, and this many times as large as
 what is left.
 """
+GARBAGE_SHARE = 0.25
+"""While a host rests, what is left is written anew where this part of it, or more, has gone."""
 UNLOGGED_BYTES = 4 * MIB
 """Merges, and segments of a snapshot, from this size on bypass the write-ahead log and are flushed instead:
 half the bytes written.
+"""
+HELD_BYTES = 128 * KIB
+"""Segments up to this size are written together with what makes them count, in one write."""
+SKETCHED_SHARE = 16
+"""Segments with less than this part of the partition's rows have no sketches: to make them takes a fifth of
+the time of a small epoch, and when so many have come that they matter, they are merged.
 """
 
 
@@ -55,6 +60,7 @@ class _Retired:
 
     segment: SegmentId
     nbytes: int
+    key_bytes: int
     blocks: int
     columns: Collection[int]
 
@@ -83,8 +89,8 @@ class SegmentStore:
         can have.
         """
         self._retired: deque[_Retired] = deque()
-        self._deltas: dict[SegmentId, int] = {}
         self._unreclaimed = 0
+        self._key_bytes = 0
 
     def open(self, identity: SegmentId, created: Mapping[str, int]) -> LiveSegment:
         """A segment that counts.
@@ -98,10 +104,7 @@ class SegmentStore:
         """
         record = self._read_record(identity, created)
         segment = self._track(Segment(identity, record, self._context))
-        live, self._deltas[identity] = self._read_live(identity, record.rows)
-        if live is None:
-            return LiveSegment(segment, None, segment.rows)
-        return LiveSegment(segment, live, int(np.count_nonzero(live)))
+        return LiveSegment(segment, self._read_dead(identity, record.rows))
 
     def count_live(self, identity: SegmentId, created: Mapping[str, int]) -> int:
         """How many rows of a segment that counts are live by what is stored of it.
@@ -114,8 +117,8 @@ class SegmentStore:
             DamagedError: It is missing or damaged.
         """
         record = self._read_record(identity, created)
-        live, _ = self._read_live(identity, record.rows)
-        return record.rows if live is None else int(np.count_nonzero(live))
+        dead = self._read_dead(identity, record.rows)
+        return record.rows if dead is None else record.rows - dead.dead_rows
 
     def _read_record(self, identity: SegmentId, created: Mapping[str, int]) -> SegmentRecord:
         data = self._storage.get(segment_key(identity))
@@ -123,18 +126,14 @@ class SegmentStore:
             raise damage_error("list of segments")
         return SegmentRecord.from_bytes(data, created)
 
-    def _read_live(self, identity: SegmentId, rows: int) -> tuple[Live | None, int]:
-        """The stored delete vector of a segment, None where it has none; and how many deltas it has."""
-        folded = self._storage.get(dead_rows_key(identity))
-        deltas = [decode_rows(value) for _, value in self._storage.pairs(dead_delta_range(identity)[0])]
-        if folded is None and not deltas:
-            return None, 0
-        live = np.ones(rows, np.uint8) if folded is None else decode_live(folded, rows)
-        for dead in deltas:
-            if len(dead) and dead.max() >= rows:
-                raise damage_error("delete vector")
-            live[dead] = 0
-        return live, len(deltas)
+    def _read_dead(self, identity: SegmentId, rows: int) -> DeleteVector | None:
+        """The stored delete vector of a segment; None where it has none."""
+        bits = self._storage.get(dead_bits_key(identity))
+        runs = [
+            DeadRun(int.from_bytes(key[9:17], "big"), decode_rows(value, rows))
+            for key, value in self._storage.pairs(dead_run_range(identity)[0])
+        ]
+        return delete_vector(rows, None if bits is None else decode_bits(bits, rows), runs)
 
     def drop_orphans(self, known: Collection[SegmentId]) -> None:
         """Remove what a crash left of segments that never came to count.
@@ -159,9 +158,20 @@ class SegmentStore:
         inside anybody's lock.
         """
         record = segment.record
-        retired = _Retired(segment.id, record.nbytes, segment.blocks, record.column_bytes.keys())
+        key_bytes = segment.key_bytes
+        self._count_keys(key_bytes)
+        retired = _Retired(segment.id, record.nbytes, key_bytes, segment.blocks, record.column_bytes.keys())
         weakref.finalize(segment, self._retired.append, retired).atexit = False
         return segment
+
+    def _count_keys(self, nbytes: int) -> None:
+        """Take note of key columns that there are, or are no more."""
+        self._key_bytes += nbytes
+        self._context.cache.count_keys(nbytes)
+
+    def close(self) -> None:
+        """Take note that the segments need no room in the cache any more."""
+        self._count_keys(-self._key_bytes)
 
     def allocate(self) -> SegmentId:
         """An id for a new segment."""
@@ -169,8 +179,49 @@ class SegmentStore:
         self.next_segment = SegmentId(identity + 1)
         return identity
 
+    def build_rows(
+        self,
+        context: PartitionContext,
+        rows: pa.RecordBatch,
+        keys: Keys,
+        order: Rows,
+        partition_rows: int,
+        *,
+        is_held: bool,
+    ) -> tuple[list[LiveSegment], list[Pair]]:
+        """Make rows a new segment.
+
+        Args:
+            context: The partition.
+            rows: A batch whose first columns are those of the stored schema.
+            keys: Sort key of each row of the batch.
+            order: The rows to keep, in key order.
+            partition_rows: How many rows the partition has.
+            is_held: Whether a small segment is left to be written by the `commit` that makes it count; nobody
+                reads it before.
+
+        Returns:
+            The segment, none where no row is to be kept; and what is still to be written of it.
+        """
+        if not len(order):
+            return [], []
+        is_sketched = len(order) * SKETCHED_SHARE >= partition_rows
+        if not is_held or rows.nbytes > HELD_BYTES:
+            written = self.write_rows(context, rows, keys, order, is_logged=True, is_sketched=is_sketched)
+            return written, []
+        builder = self._builder(context, rows, len(order), is_sketched=is_sketched)
+        pairs = [*build_segment(builder, context, rows, keys, order)]
+        return [LiveSegment(self._track(builder.finish()))], pairs
+
     def write_rows(
-        self, context: PartitionContext, rows: pa.RecordBatch, keys: Keys, order: Rows, *, is_logged: bool
+        self,
+        context: PartitionContext,
+        rows: pa.RecordBatch,
+        keys: Keys,
+        order: Rows,
+        *,
+        is_logged: bool,
+        is_sketched: bool = True,
     ) -> list[LiveSegment]:
         """Write rows as a new segment.
 
@@ -180,18 +231,23 @@ class SegmentStore:
             keys: Sort key of each row of the batch.
             order: The rows to keep, in key order.
             is_logged: Whether through the write-ahead log; else the segment is flushed.
+            is_sketched: Whether it gets sketches.
 
         Returns:
             The segment; none where no row is to be kept.
         """
         if not len(order):
             return []
-        widest = max(column.nbytes for column in rows.columns)
-        builder = SegmentBuilder(
-            self.allocate(), len(order), widest * len(order) // rows.num_rows, context, self._options
-        )
+        builder = self._builder(context, rows, len(order), is_sketched=is_sketched)
         pairs = build_segment(builder, context, rows, keys, order)
         return [self._write(builder, pairs, is_logged=is_logged)]
+
+    def _builder(
+        self, context: PartitionContext, rows: pa.RecordBatch, kept: int, *, is_sketched: bool
+    ) -> SegmentBuilder:
+        """A builder for a new segment of so many rows of a batch."""
+        widest = max(column.nbytes for column in rows.columns) * kept // rows.num_rows
+        return SegmentBuilder(self.allocate(), kept, widest, context, self._options, is_sketched=is_sketched)
 
     def write_tombstones(self, shape: Shape, rows: pa.RecordBatch, order: Rows) -> list[LiveSegment]:
         """Keep what keys were removed with, for stores that go by an order column.
@@ -222,44 +278,24 @@ class SegmentStore:
         batch = pa.RecordBatch.from_arrays(columns, schema=schema)
         return self.write_rows(shape.context, batch, keys, sort_keys.order(keys), is_logged=True)
 
-    def write_merge(self, merge: Merge, identity: SegmentId) -> LiveSegment:
+    def write_merge(self, merge: Merge, identity: SegmentId, partition_rows: int) -> LiveSegment:
         """Write a merged segment; for any thread.
 
         Args:
             merge: The merge.
             identity: Of the new segment, as `allocate` gave it.
+            partition_rows: How many rows the partition has.
         """
-        builder = merge.builder(identity, self._options)
+        is_sketched = merge.rows * SKETCHED_SHARE >= partition_rows
+        builder = merge.builder(identity, self._options, is_sketched=is_sketched)
         return self._write(builder, merge.build(builder), is_logged=merge.nbytes < UNLOGGED_BYTES)
 
     def _write(self, builder: SegmentBuilder, pairs: Iterable[Pair], *, is_logged: bool) -> LiveSegment:
-        self._storage.write(map(_give_way_after, pairs), logged=is_logged)
+        self._storage.write(pairs, logged=is_logged)
         segment = self._track(builder.finish())
         if not is_logged:
             self._storage.flush()
-        return LiveSegment(segment, None, segment.rows)
-
-    def encode_dead_rows(
-        self, entry: LiveSegment, epoch: Epoch, rows: Rows
-    ) -> tuple[Sequence[Pair], Sequence[Range]]:
-        """The stored form of rows that have died: the smaller of a delta and a whole delete vector. Many
-        deltas are folded into one.
-
-        Args:
-            entry: The segment, after they have died.
-            epoch: At which epoch.
-            rows: The rows.
-
-        Returns:
-            What to write, and what to remove with it.
-        """
-        identity, count = entry.segment.id, self._deltas.get(entry.segment.id, 0)
-        if count < DELTAS_PER_SEGMENT and len(rows) * 32 <= entry.segment.rows:
-            self._deltas[identity] = count + 1
-            return [(dead_delta_key(identity, epoch), encode_rows(rows))], ()
-        assert entry.live is not None
-        self._deltas[identity] = 0
-        return [(dead_rows_key(identity), encode_live(entry.live))], [dead_delta_range(identity)]
+        return LiveSegment(segment)
 
     def note_columns(self, context: PartitionContext) -> None:
         """Take note of the columns of another shape: the cache can have them from now on."""
@@ -287,7 +323,7 @@ class SegmentStore:
             numbers = self._numbers.union(each.columns)
             self._context.cache.drop(cache_keys(self._context.number, each.segment, each.blocks, numbers))
             self._unreclaimed += each.nbytes
-            self._deltas.pop(each.segment, None)
+            self._count_keys(-each.key_bytes)
 
     def reclaim(self, nbytes: int) -> None:
         """Give back the space of segments that have gone, if that is worth it.
@@ -299,8 +335,48 @@ class SegmentStore:
             self._unreclaimed = 0
             self._storage.reclaim()
 
+    def has_garbage(self, nbytes: int) -> bool:
+        """Whether segments have gone that took more space than is worth being left, while nothing else is to
+        be done.
 
-def _give_way_after(pair: Pair) -> Pair:
-    """A pair, once calls have had the interpreter that waited while it was made."""
-    RIGHT_OF_WAY.give_way()
-    return pair
+        Args:
+            nbytes: As for `reclaim`.
+        """
+        return self._unreclaimed > max(RECLAIM_BYTES, nbytes * GARBAGE_SHARE)
+
+    def settle(self) -> None:
+        """Give back all space that segments took which have gone."""
+        self._unreclaimed = 0
+        self._storage.reclaim(is_whole=True)
+
+
+def encode_dead_rows(
+    segment: SegmentId, before: DeleteVector | None, now: DeleteVector
+) -> tuple[Sequence[Pair], Sequence[Range]]:
+    """The stored form of rows that have died.
+
+    Args:
+        segment: The segment.
+        before: Its delete vector as it is stored; None where none is.
+        now: As it is to be stored.
+
+    Returns:
+        What to write, and what to remove before.
+    """
+    known = () if before is None else before.runs
+    if now.bits is not (None if before is None else before.bits):
+        assert now.bits is not None
+        pairs = [(dead_bits_key(segment), encode_bits(now.bits))]
+        removed = [dead_run_range(segment)] if known else []
+        known = ()
+    else:
+        pairs = []
+        kept = sum(run is other for run, other in zip(known, now.runs, strict=False))
+        known, gone = known[:kept], known[kept:]
+        removed = (
+            [(dead_run_key(segment, gone[0].number), dead_run_key(segment, gone[-1].number + 1))]
+            if gone
+            else []
+        )
+    pairs += [(dead_run_key(segment, run.number), encode_rows(run.rows)) for run in now.runs[len(known) :]]
+    return pairs, removed

@@ -184,11 +184,8 @@ def _rest(runs: Sequence[LiveRun], taken: Sequence[int], *, descending: bool) ->
 
 def _live_rows(runs: Sequence[LiveRun], rows: Rows) -> Rows:
     """Those of some rows that are live, counted from the first row of the first run on."""
-    if all(entry.live is None for entry, _, _ in runs):
+    if all(entry.dead is None for entry, _, _ in runs):
         return rows
-    flags = [
-        np.ones(stop - start, np.uint8) if entry.live is None else entry.live[start:stop]
-        for entry, start, stop in runs
-    ]
+    flags = [entry.live_flags(start, stop) for entry, start, stop in runs]
     live: Rows = rows[np.concatenate(flags)[rows] == 1]
     return live

@@ -16,6 +16,8 @@ class StateOptions:
         block_rows: Rows of a block at the most.
         block_bytes: Bytes of one column of one block to aim at. rocksdict holds the GIL while it copies a
             value, so values stay small.
+        paged_rows: Rows of a segment from which on its key column is stored in pages.
+        page_bytes: Bytes of a page to aim at: what is smaller than RocksDB's least blob is read in less time.
         fan_out: How many segments of one size class are merged into one.
         dead_share: Share of dead rows in a segment from which it is rewritten.
         merge_bytes: Arrow bytes that one merge reads at the most; a column of a segment stays below the 2 GiB
@@ -30,6 +32,8 @@ class StateOptions:
     cache_bytes: int = 1024 * MIB
     block_rows: int = 64 * KIB
     block_bytes: int = 512 * KIB
+    paged_rows: int = 256 * KIB
+    page_bytes: int = 2 * KIB
     fan_out: int = 8
     dead_share: float = 0.45
     merge_bytes: int = 1024 * MIB

@@ -45,7 +45,7 @@ class _Piece(NamedTuple):
 
     def live_flags(self) -> pa.Array:
         """Which of the rows are live, `uint8`."""
-        return self.entry.live_array[self.start : self.stop]
+        return self.entry.live_flags(self.start, self.stop)
 
 
 def _pieces(run: LiveRun, intervals: Mapping[str, Interval]) -> Sequence[_Piece]:
@@ -88,6 +88,7 @@ class StateView:
         committed_at: When it was committed, microseconds since 1970 UTC.
         versions: The partitions of the store that are seen; of others there are no rows.
         whole: The view that this one was cut out of. It is kept because it tells which epochs are still read.
+        digest: Digest of the epoch's commit; empty where it is not known.
     """
 
     definition: StoreDefinition
@@ -95,6 +96,7 @@ class StateView:
     committed_at: int
     versions: Mapping[PartitionId, Version]
     whole: StateView | None = None
+    digest: str = ""
 
     def restrict(self, partitions: Collection[PartitionId]) -> StateView:
         """The store as if it had some of its partitions alone.
@@ -110,6 +112,7 @@ class StateView:
             self.committed_at,
             {number: self.versions[number] for number in partitions},
             self,
+            self.digest,
         )
 
     @cached_property

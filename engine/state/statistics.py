@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,11 @@ from engine.model.columns import cast_exactly
 from engine.scan import Interval
 
 MAX_TEXT_BYTES = 64
+
+_Bound: TypeAlias = Any
+"""The smallest or the largest value of a block: a number of Python's where the block is numbers and has no
+NULL, else a scalar of Arrow's; None where it cannot be relied on.
+"""
 
 
 def has_statistics(arrow_type: pa.DataType) -> bool:
@@ -119,8 +124,8 @@ class StatisticsBuilder:
 
     def __init__(self, arrow_type: pa.DataType) -> None:
         self._arrow_type = arrow_type
-        self._lows: list[pa.Scalar] = []
-        self._highs: list[pa.Scalar] = []
+        self._lows: list[_Bound] = []
+        self._highs: list[_Bound] = []
         self._known: list[bool] = []
 
     def add(self, block: pa.Array) -> None:
@@ -169,26 +174,24 @@ def constant_statistics(value: pa.Scalar, blocks: int) -> ColumnStatistics:
     )
 
 
-def _bounds(block: pa.Array) -> tuple[pa.Scalar, pa.Scalar]:
+def _bounds(block: pa.Array) -> tuple[_Bound, _Bound]:
     if (
         (pa.types.is_integer(block.type) or pa.types.is_floating(block.type))
         and len(block)
         and not block.null_count
     ):
         values = block.to_numpy()  # numpy is faster on small blocks, and a NaN comes through as the bound
-        return pa.scalar(values.min(), block.type), pa.scalar(values.max(), block.type)
-    bounds = pc.min_max(block)
+        return np.minimum.reduce(values).item(), np.maximum.reduce(values).item()
     if pa.types.is_floating(block.type) and pc.any(pc.is_nan(block)).as_py():
-        return pa.scalar(float("nan"), block.type), pa.scalar(float("nan"), block.type)
+        return math.nan, math.nan
+    bounds = pc.min_max(block)
     return bounds["min"], bounds["max"]
 
 
-def _is_reliable(low: pa.Scalar, high: pa.Scalar) -> bool:
-    if not low.is_valid:
-        return True
-    if pa.types.is_floating(low.type):
-        return not math.isnan(float(low.as_py()))
-    if pa.types.is_string(low.type) or pa.types.is_binary(low.type):
+def _is_reliable(low: _Bound, high: _Bound) -> bool:
+    if not isinstance(low, pa.Scalar):
+        return not math.isnan(low)
+    if low.is_valid and (pa.types.is_string(low.type) or pa.types.is_binary(low.type)):
         return bool(max(low.as_buffer().size, high.as_buffer().size) <= MAX_TEXT_BYTES)
     return True
 

@@ -4,7 +4,7 @@ whole.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 Pair = tuple[bytes, bytes]
@@ -14,12 +14,20 @@ Range = tuple[bytes, bytes]
 
 
 class Storage(Protocol):
-    """Bytes by key. `get` may be called by any thread at any time; writes may come from several
+    """Bytes by key. `get` and `get_all` may be called by any thread at any time; writes may come from several
     threads, too.
+
+    Attributes:
+        damage: What of it somebody has found damaged, in a word or two; empty where nobody has.
     """
+
+    damage: str
 
     def get(self, key: bytes) -> bytes | None:
         """The value of a key, None where there is none."""
+
+    def get_all(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """For each key its value, None where there is none: `get` for many at once."""
 
     def write(self, pairs: Iterable[Pair], *, logged: bool = True) -> None:
         """Write many pairs in their order; a crash leaves a leading part of them.
@@ -35,9 +43,12 @@ class Storage(Protocol):
     def flush(self) -> None:
         """Bring all that was written to where a crash leaves it."""
 
-    def reclaim(self) -> None:
+    def reclaim(self, *, is_whole: bool = False) -> None:
         """Give back the space of what was removed, as far as it is not given back already. Takes a while;
         readers and writers go on.
+
+        Args:
+            is_whole: Whether to write anew what is left, where it shares files with what was removed.
         """
 
     def pairs(self, prefix: bytes) -> Iterator[Pair]:
@@ -45,6 +56,9 @@ class Storage(Protocol):
 
     def first_key_from(self, key: bytes) -> bytes | None:
         """The smallest key that is not smaller than `key`."""
+
+    def figures(self) -> Mapping[str, int]:
+        """What it says of itself, by name; nothing where there is nothing to say."""
 
     def close(self) -> None:
         """Release it."""

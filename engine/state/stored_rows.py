@@ -4,7 +4,7 @@ superseding it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +12,6 @@ import pyarrow as pa
 
 from engine.state import keys as sort_keys
 from engine.state.folds.fold import KeyGroups
-from engine.state.formats import SegmentId
 from engine.state.keys import Keys, Rows
 from engine.state.picked_rows import Pick, gather
 from engine.state.segment import PartitionContext
@@ -83,7 +82,7 @@ class StoredRows:
         keys = self._context.codec.encode(columns)
         return keys, sort_keys.order_of_last(keys)
 
-    def supersede(self, keys: Keys) -> tuple[list[LiveSegment], Mapping[SegmentId, Rows]]:
+    def supersede(self, keys: Keys) -> list[LiveSegment]:
         """Make the rows of some keys dead, as `version.supersede`; what `find_keys` has found is not searched
         again.
 

@@ -8,23 +8,22 @@ queries never see and folds do.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from engine.model.schema import Epoch
 from engine.processes.right_of_way import RIGHT_OF_WAY
 from engine.state import keys as sort_keys
-from engine.state.formats import SegmentId
+from engine.state.delete_vector import DeleteVector
 from engine.state.keys import Keys, Needle, Rows
 from engine.state.segment import PartitionContext, Segment
+from engine.state.storage import Pair
 
-Live = npt.NDArray[np.uint8]
-"""A delete vector: 1 where a row is live, 0 where it is dead. One byte a row, as queries filter on it."""
+_ALL_LIVE = pa.array(np.ones(1 << 16, np.uint8))
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,44 +32,60 @@ class LiveSegment:
 
     Attributes:
         segment: The rows.
-        live: The delete vector; None while all rows are live. Never changed in place.
-        live_rows: How many rows are live.
+        dead: The delete vector; None while all rows are live.
     """
 
     segment: Segment
-    live: Live | None
-    live_rows: int
+    dead: DeleteVector | None = None
 
-    @cached_property
-    def live_array(self) -> pa.Array:
-        """The delete vector as queries read it, `uint8`; ones where all rows are live."""
-        return pa.array(np.ones(self.segment.rows, np.uint8) if self.live is None else self.live)
+    @property
+    def live_rows(self) -> int:
+        """How many rows are live."""
+        return self.segment.rows - self.dead_rows
 
     @property
     def dead_rows(self) -> int:
         """How many rows are superseded or removed."""
-        return self.segment.rows - self.live_rows
+        return 0 if self.dead is None else self.dead.dead_rows
+
+    def live_flags(self, start: int, stop: int) -> pa.Array:
+        """Which rows from one number to before another are live, as queries filter on it: a byte a row, 1
+        where it is live.
+        """
+        if self.dead is not None:
+            return self.segment.live_flags(self.dead, start, stop)
+        rows = stop - start
+        return _ALL_LIVE[:rows] if rows <= len(_ALL_LIVE) else pa.array(np.ones(rows, np.uint8))
 
     def mark_dead(self, rows: Rows) -> LiveSegment:
         """The same segment after some live rows, each named once, have died."""
         if not len(rows):
             return self
-        live = np.ones(self.segment.rows, np.uint8) if self.live is None else self.live.copy()
-        live[rows] = 0
-        return LiveSegment(self.segment, live, self.live_rows - len(rows))
+        dead = self.dead or DeleteVector(self.segment.rows, None, (), 0)
+        return LiveSegment(self.segment, dead.add(rows))
 
     def reshape(self, context: PartitionContext) -> LiveSegment:
         """The same rows in another shape of the partition, or in the one that they have."""
         segment = self.segment.reshape(context)
-        return self if segment is self.segment else LiveSegment(segment, self.live, self.live_rows)
+        return self if segment is self.segment else LiveSegment(segment, self.dead)
 
     def is_all_live(self, start: int, stop: int) -> bool:
         """Whether no row from one number to before another is dead."""
-        return self.live is None or bool(self.live[start:stop].all())
+        return self.dead is None or not self.dead.has_dead(start, stop)
+
+    def is_live(self, row: int) -> bool:
+        """Whether a row is live."""
+        return self.dead is None or not self.dead.is_dead(row)
 
     def keep_live(self, rows: Rows) -> Rows:
         """Those of the rows that are live."""
-        return rows if self.live is None else rows[self.live[rows] == 1]
+        return rows if self.dead is None else rows[~self.dead.are_dead(rows)]
+
+    def all_live_rows(self) -> Rows:
+        """The numbers of all live rows."""
+        return (
+            np.arange(self.segment.rows) if self.dead is None else self.dead.live_rows(0, self.segment.rows)
+        )
 
     def find_live(self, keys: Keys) -> tuple[Rows, Rows]:
         """The live rows of some keys.
@@ -82,9 +97,9 @@ class LiveSegment:
             Places of the keys that have a live row here, and the row of each.
         """
         places, rows = self.segment.find(keys)
-        if self.live is None or not len(rows):
+        if self.dead is None or not len(rows):
             return places, rows
-        alive = self.live[rows] == 1
+        alive = ~self.dead.are_dead(rows)
         return places[alive], rows[alive]
 
 
@@ -94,15 +109,15 @@ class SegmentChanges:
 
     Attributes:
         kept: The segments of before that still count, tombstone segments among them.
-        died: Rows that have died in them, and in new ones.
         added: New segments with rows.
         added_tombstones: New segments with tombstones.
+        unwritten: Blocks of new segments that are to be written with what makes them count.
     """
 
     kept: Sequence[LiveSegment]
-    died: Mapping[SegmentId, Rows]
     added: Sequence[LiveSegment]
     added_tombstones: Sequence[LiveSegment] = ()
+    unwritten: Sequence[Pair] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,7 +161,7 @@ class Version:
         """The live row of one key, and the segment that has it."""
         for entry in self.searched:
             row = entry.segment.find_one(needle)
-            if row is not None and (entry.live is None or entry.live[row]):
+            if row is not None and entry.is_live(row):
                 return entry.segment, row
         return None
 
@@ -200,29 +215,20 @@ def locate(segments: Sequence[LiveSegment], keys: Keys) -> Sequence[Located]:
     return located
 
 
-def mark_dead(located: Sequence[Located]) -> tuple[list[LiveSegment], Mapping[SegmentId, Rows]]:
+def mark_dead(located: Sequence[Located]) -> list[LiveSegment]:
     """Make rows dead.
 
     Args:
         located: The rows, for each of the segments.
 
     Returns:
-        The segments that still have live rows, and for each changed one of them the rows that died.
+        The segments that still have live rows.
     """
-    remaining: list[LiveSegment] = []
-    died: dict[SegmentId, Rows] = {}
-    for found in located:
-        changed = found.entry.mark_dead(found.rows)
-        if changed.live_rows:
-            remaining.append(changed)
-            if len(found.rows):
-                died[changed.segment.id] = found.rows
-    return remaining, died
+    changed = [found.entry.mark_dead(found.rows) for found in located]
+    return [entry for entry in changed if entry.live_rows]
 
 
-def supersede(
-    segments: Sequence[LiveSegment], keys: Keys
-) -> tuple[list[LiveSegment], Mapping[SegmentId, Rows]]:
+def supersede(segments: Sequence[LiveSegment], keys: Keys) -> list[LiveSegment]:
     """Make the rows of some keys dead.
 
     Args:

@@ -1,34 +1,47 @@
-"""Room for long texts: parsers and planners recurse on the native stack, which must not run out.
+"""Room and time for long texts: parsers and planners recurse on the native stack, which must not run out, and
+nothing interrupts them.
 
 sqlglot's compiled parser takes up to 650 bytes of stack for each token that nests the next one (measured on
 all productions that were found to do so). What is known to nest is limited (`engine.sql.tokens`); the room is
 for what is not known.
+
+A long text takes up to some seconds of the interpreter, which statements of others need, too. So few are read
+at once, and who waits for one goes away when its time is over: it comes to its end by itself then, in vain.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
-from concurrent.futures import Future
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, wait
 from functools import partial
+from typing import TypeVar
 
+from engine.duckdb.deadline import POLL_SECONDS, Deadline
 from engine.model.schema import StoreDefinition, StoreName
 from engine.plan.statement import ReadyStatement, make_ready
 from engine.sql.literals import LiftedText
 from engine.sql.tokens import MAX_TOKENS
 from engine.sql.versions import NO_MOMENTS, Moments
+from engine.telemetry.statement_ids import run_in_context
+
+Made = TypeVar("Made")
 
 SHORT_TEXT = 2000
 """Characters of a text that any thread has stack enough for."""
 STACK_BYTES = MAX_TOKENS * 2600
 """Address space; memory is only what is used of it."""
+MAX_LONG_TEXTS = 2
+"""Long texts that are read at once."""
 _starting = threading.Lock()
+_places = threading.BoundedSemaphore(MAX_LONG_TEXTS)
 
 
 def ready_statement(
     lifted: LiftedText,
     dialect: str,
     tables: Mapping[StoreName, StoreDefinition],
+    deadline: Deadline,
     *,
     all_columns: bool = False,
     moments: Moments = NO_MOMENTS,
@@ -36,9 +49,10 @@ def ready_statement(
     """Make a statement ready, on a thread with a stack of its own if its text is long.
 
     Args:
-        lifted: As for `engine.plan.statement.make_ready`, and so are all others.
+        lifted: As for `engine.plan.statement.make_ready`, and so are all others but `deadline`.
         dialect: Dialect of the text.
         tables: The store that each name means.
+        deadline: When the statement must end.
         all_columns: Read all columns of every store.
         moments: For which moments versioned stores are to be read.
 
@@ -46,12 +60,43 @@ def ready_statement(
         The statement.
 
     Raises:
-        LivestateError: As `make_ready`.
+        LivestateError: As `make_ready`, or the statement must end before.
     """
-    if len(lifted.source.text) <= SHORT_TEXT:
-        return make_ready(lifted, dialect, tables, all_columns=all_columns, moments=moments)
-    made: Future[ReadyStatement] = Future()
-    work = partial(_fulfil, made, lifted, dialect, tables, all_columns, moments)
+    work = partial(make_ready, lifted, dialect, tables, all_columns=all_columns, moments=moments)
+    return work_on_text(lifted.source.text, work, deadline)
+
+
+def work_on_text(text: str, work: Callable[[], Made], deadline: Deadline) -> Made:
+    """What is made of a text, on a thread with a stack of its own if it is long.
+
+    Args:
+        text: The text.
+        work: Makes it, and changes nothing.
+        deadline: When the statement must end.
+
+    Returns:
+        What `work` returns.
+
+    Raises:
+        LivestateError: The statement must end before.
+        BaseException: What `work` raises.
+    """
+    if len(text) <= SHORT_TEXT:
+        return work()
+    while not _places.acquire(timeout=POLL_SECONDS):
+        deadline.check()
+    made: Future[Made] = Future()
+    try:
+        _start(run_in_context(partial(_fulfil, made, work)))
+    except BaseException:
+        _places.release()
+        raise
+    while not wait((made,), POLL_SECONDS).done:
+        deadline.check()
+    return made.result()
+
+
+def _start(work: Callable[[], None]) -> None:
     with _starting:
         # The size holds for all threads that start meanwhile, too.
         threading.stack_size(STACK_BYTES)
@@ -59,18 +104,12 @@ def ready_statement(
             threading.Thread(target=work, name="livestate-long-text", daemon=True).start()
         finally:
             threading.stack_size(0)
-    return made.result()
 
 
-def _fulfil(
-    made: Future[ReadyStatement],
-    lifted: LiftedText,
-    dialect: str,
-    tables: Mapping[StoreName, StoreDefinition],
-    all_columns: bool,
-    moments: Moments,
-) -> None:
+def _fulfil(made: Future[Made], work: Callable[[], Made]) -> None:
     try:
-        made.set_result(make_ready(lifted, dialect, tables, all_columns=all_columns, moments=moments))
+        made.set_result(work())
     except BaseException as error:  # noqa: BLE001 - it is raised where the result is waited for
         made.set_exception(error)
+    finally:
+        _places.release()

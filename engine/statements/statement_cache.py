@@ -6,6 +6,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Generic, TypeVar
 
 import pyarrow as pa
@@ -16,7 +17,7 @@ from engine.plan.statement import ReadyStatement
 from engine.sql.literals import LiftedText, lift
 from engine.sql.versions import NO_MOMENTS, Moments
 from engine.statements.column_names import ColumnNames
-from engine.statements.deep_stack import ready_statement
+from engine.statements.deep_stack import ready_statement, work_on_text
 
 Value = TypeVar("Value")
 
@@ -52,6 +53,8 @@ class LeastRecentlyUsed(Generic[Value]):
 
 MAX_CACHED_LENGTH = 20_000
 """Longer texts are not kept."""
+MAX_LIFTED_AT_ONCE = 256 << 10
+"""Characters of a text whose lists are found in no time: a million take 0.2 s."""
 Tables = Mapping[StoreName, StoreDefinition]
 """The store that each name means."""
 
@@ -63,7 +66,7 @@ class ReadyText:
     Attributes:
         text: The text.
         statement: The statement.
-        lists: This text's own literal lists.
+        lists: This text's own literal lists, and the tables of the catalog that it reads.
         moments: For which moments it reads versioned stores.
     """
 
@@ -71,6 +74,11 @@ class ReadyText:
     statement: ReadyStatement
     lists: Mapping[str, pa.RecordBatch]
     moments: Moments = NO_MOMENTS
+
+    @property
+    def catalog_rows(self) -> Mapping[str, pa.RecordBatch]:
+        """The tables of the catalog that it reads."""
+        return {name: self.lists[name] for name in self.statement.bound.catalog_tables}
 
 
 class StatementCache:
@@ -97,6 +105,7 @@ class StatementCache:
         deadline: Deadline,
         moments: Moments = NO_MOMENTS,
         shapes: Hashable = (),
+        user: str = "",
     ) -> ReadyText:
         """The statement of a text.
 
@@ -107,6 +116,7 @@ class StatementCache:
             deadline: When the statement must end.
             moments: For which moments it reads versioned stores.
             shapes: What tells `tables` from what names mean now; empty where they are that.
+            user: The name of whoever asks.
 
         Returns:
             The statement, and the lists of this text.
@@ -116,14 +126,17 @@ class StatementCache:
         """
         known = self.known_statement(text, dialect, tables) if moments == NO_MOMENTS and not shapes else None
         if known is not None:
-            return ReadyText(text, known, {})
-        lifted = lift(text, dialect)
+            return ReadyText(text, known, _catalog_rows(known, tables, user))
+        if len(text) > MAX_LIFTED_AT_ONCE:
+            lifted = work_on_text(text, partial(lift, text, dialect), deadline)
+        else:
+            lifted = lift(text, dialect)
         lists = {entry.name: entry.rows for entry in lifted.lists}
         kept = self._find_or_make(lifted, dialect, tables, (moments, shapes), deadline)
         if lists and not kept.has_fitting_lists:
             lifted, lists = lift(text, dialect, lists=False), {}
             kept = self._find_or_make(lifted, dialect, tables, (moments, shapes), deadline)
-        return ReadyText(text, kept, lists, moments)
+        return ReadyText(text, kept, {**lists, **_catalog_rows(kept, tables, user)}, moments)
 
     def known_statement(self, text: str, dialect: str, tables: Tables) -> ReadyStatement | None:
         """The statement of a text without long lists, if it is ready already."""
@@ -154,7 +167,7 @@ class StatementCache:
         found = self._texts.get(key)
         if found is not None and found.is_current(tables):
             return found
-        made = ready_statement(lifted, dialect, tables, moments=moments)
+        made = ready_statement(lifted, dialect, tables, deadline, moments=moments)
         made = replace(made, names=self._names.names_of(made.bound, dialect, deadline))
         # What DESCRIBE says of a store is not told by references; a query without any means the same whatever
         # stores there are.
@@ -176,3 +189,8 @@ class StatementCache:
         """
         if statement.key_lookup is not None and self._lookups.get(template) is not statement:
             self._lookups.put(template, statement)
+
+
+def _catalog_rows(statement: ReadyStatement, tables: Tables, user: str) -> Mapping[str, pa.RecordBatch]:
+    """The tables of the catalog that a statement reads, by the names that it has for them."""
+    return {name: table.batch(tables, user) for name, table in statement.bound.catalog_tables.items()}

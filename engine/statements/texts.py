@@ -11,17 +11,15 @@ from engine.duckdb.deadline import Deadline
 from engine.errors import Corrupt, InvalidInput, LimitExceeded
 from engine.model.read_point import ReadPoint
 from engine.model.schema import GroupName, StoreDefinition, StoreName
+from engine.model.table_shapes import ExpectedShapes, TableShape
 from engine.plan.statement import ReadyStatement
 from engine.scan import StoreSource
 from engine.sql.as_of import AsOfText, drop_version_moments, resolve_as_of, take_as_of
-from engine.sql.bind import BoundStatement, TableShape
+from engine.sql.bind import BoundStatement
 from engine.sql.literals import likely_template
 from engine.sql.text import SourceText
 from engine.sql.versions import NO_MOMENTS, Moments, is_versioned
 from engine.statements.statement_cache import ReadyText, StatementCache, Tables
-
-ExpectedShapes = tuple[TableShape, ...]
-"""What names meant when a client was told the columns of a statement: `BoundStatement.shapes`."""
 
 
 class Texts:
@@ -39,7 +37,7 @@ class Texts:
         self._max_sql_bytes = max_sql_bytes
 
     def ready_text(
-        self, text: str, dialect: str, read_point: ReadPoint, deadline: Deadline
+        self, text: str, dialect: str, read_point: ReadPoint, deadline: Deadline, user: str = ""
     ) -> tuple[ReadyText, ReadPoint]:
         """Make a text ready. All its names are looked up at one moment.
 
@@ -48,6 +46,7 @@ class Texts:
             dialect: Its dialect.
             read_point: Which epochs its session may read.
             deadline: When the statement must end.
+            user: The name of whoever asks.
 
         Returns:
             The statement without the epochs that its text asks for, and these in its read point.
@@ -59,7 +58,7 @@ class Texts:
         tables = self._source.tables()
         taken = take_as_of(text, dialect)
         moments = _moments(taken, read_point, tables)
-        ready = self._statements.ready_text(taken.text, dialect, tables, deadline, moments)
+        ready = self._statements.ready_text(taken.text, dialect, tables, deadline, moments, user=user)
         references = ready.statement.bound.references
         if not taken.clauses and moments == NO_MOMENTS:
             return ready, read_point
@@ -130,7 +129,9 @@ class Texts:
         shapes = tuple(
             (name, definition.name, definition.generation) for name, definition in sorted(tables.items())
         )
-        return self._statements.ready_text(ready.text, dialect, tables, deadline, ready.moments, shapes)
+        rebound = self._statements.ready_text(ready.text, dialect, tables, deadline, ready.moments, shapes)
+        # What it reads of the catalog is of all stores, and of the moment when it came.
+        return replace(rebound, lists={**rebound.lists, **ready.catalog_rows})
 
     def _check_length(self, text: str) -> None:
         limit = self._max_sql_bytes

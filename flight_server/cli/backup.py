@@ -12,8 +12,9 @@ from rich.progress import Progress as Bar
 from engine.changelog import Changelog
 from engine.changelog.backup import Progress, back_up, finished_mark, restore
 from engine.errors import InvalidInput
+from engine.model.quantities import human_bytes
 from engine.model.schema import Epoch, GroupName
-from flight_server.cli.render import human_bytes, human_seconds, terminal
+from flight_server.cli.render import human_seconds, terminal
 
 
 def run_backup(changelog: Changelog, backup: Changelog, epochs: Mapping[GroupName, Epoch]) -> None:
@@ -22,6 +23,7 @@ def run_backup(changelog: Changelog, backup: Changelog, epochs: Mapping[GroupNam
     Raises:
         LivestateError: See `engine.changelog.backup.back_up`.
     """
+    _check_stays(backup)
     before = finished_mark(backup)
     if before is not None:
         moment = dt.datetime.fromtimestamp(before.finished_at / 1e6, dt.UTC)
@@ -36,8 +38,17 @@ def run_restore(backup: Changelog, changelog: Changelog, epochs: Mapping[GroupNa
     Raises:
         LivestateError: See `engine.changelog.backup.restore`.
     """
+    _check_stays(changelog)
     _show_copy(restore(backup, changelog, epochs))
     _say(f"{changelog.uri} has the changelog: start jobs and hosts on it.")
+
+
+def _check_stays(place: Changelog) -> None:
+    """Refuse a place that is gone when the command ends."""
+    if place.uri.startswith("memory:"):
+        raise InvalidInput(
+            "What is at memory:// is gone when the command ends: give a directory or an object store."
+        )
 
 
 def parse_epochs(texts: Sequence[str]) -> dict[GroupName, Epoch]:

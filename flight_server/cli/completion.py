@@ -75,7 +75,7 @@ KEYWORDS = (
         "now()",
     ),
 )
-COMMANDS = ("\\d", "\\limit", "\\help", "\\q")
+COMMANDS = ("\\d", "\\l", "\\i", "\\x", "\\timing", "\\limit", "\\?", "\\help", "\\q")
 _WORD = re.compile(r'(?:(?P<qualifier>"(?:[^"]|"")+"|\w+)\.)?(?P<word>"(?:[^"]|"")*"?|\w*)\Z')
 _NAME = r'("(?:[^"]|"")+"|\w+)'
 _SOURCE = re.compile(rf"\b(?:from|join)\s+{_NAME}(?:\s+(?:as\s+)?{_NAME})?", re.IGNORECASE)

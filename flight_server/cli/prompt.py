@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
 from prompt_toolkit import PromptSession
 from prompt_toolkit.auto_suggest import AutoSuggestFromHistory
 from prompt_toolkit.completion import CompleteEvent, Completer
@@ -22,12 +20,15 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.lexers import PygmentsLexer
 from pygments.lexers.sql import SqlLexer  # type: ignore[import-untyped]  # pygments has no types
 
-from engine.errors import LivestateError
+from engine.errors import InvalidInput, LivestateError
 from flight_server.cli.completion import Catalog, completions, quote_if_needed
-from flight_server.cli.render import error_lines, first_rows, human_seconds, result_table
-from flight_server.cli.sql_text import is_complete, split_statements
-from flight_server.cli.store_tables import stores_table
-from flight_server.client.client import Client, Rows
+from flight_server.cli.hosts import hosts_table
+from flight_server.cli.render import error_lines, human_seconds, result_table
+from flight_server.cli.scripts import Script
+from flight_server.cli.sql_text import ScriptStatement, is_complete
+from flight_server.cli.statement_runs import Shown, run_cancellable
+from flight_server.cli.store_tables import render_hosts, stores_table
+from flight_server.client.client import Client
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -37,84 +38,13 @@ _PATIENCE_SECONDS = 2.0
 HELP = """\
 SQL ends with ; and may take several lines. Tab completes names; ↑ and Ctrl-R find earlier statements.
   \\d           all stores              \\d STORE     columns of a store
-  \\limit N     show at most N rows     \\q, Ctrl-D   leave
+  \\l           hosts                   \\i FILE      run the statements of a file
+  \\x           rows one below the other, or in a table again
+  \\timing      show times, or show none again
+  \\limit N     show at most N rows     \\q, Ctrl-D   leave          \\?   this help
 Ctrl-C cancels the running statement, or clears what was typed.
 Try:  SELECT * FROM a_store LIMIT 5;"""
-
-
-@dataclass
-class _Answer:
-    """What a statement came to; filled by the thread that runs it."""
-
-    rows: Rows | None = None
-    table: pa.Table | None = None
-    more: bool = False
-    error: LivestateError | None = None
-    done: threading.Event = field(default_factory=threading.Event)
-
-
-@dataclass(frozen=True)
-class Shown:
-    """A result that is ready to be shown.
-
-    Attributes:
-        table: The rows.
-        more: Whether there were more than the limit.
-        metadata: What the host said of the query.
-        seconds: Time from sending the statement to having the rows.
-    """
-
-    table: pa.Table
-    more: bool
-    metadata: Mapping[str, Any]
-    seconds: float
-
-
-def run_cancellable(client: Client, sql: str, limit: int) -> Shown:
-    """Run a statement so that Ctrl-C cancels it, on the host too.
-
-    The network call blocks where Python handles no signals, so it happens in a thread of its own.
-
-    Args:
-        client: Connection to the host.
-        sql: One statement.
-        limit: How many rows to take at most; 0 takes all.
-
-    Returns:
-        The rows.
-
-    Raises:
-        LivestateError: The statement failed.
-        KeyboardInterrupt: The user cancelled it.
-    """
-    answer = _Answer()
-    started = time.perf_counter()
-    call_id = os.urandom(8)
-    threading.Thread(target=_run, args=(client, sql, call_id, limit, answer), daemon=True).start()
-    try:
-        answer.done.wait()
-    except KeyboardInterrupt:
-        with suppress(LivestateError):
-            # The query may have ended in this moment.
-            client.cancel(call_id)
-        raise
-    if answer.error is not None:
-        raise answer.error
-    assert answer.table is not None
-    assert answer.rows is not None
-    return Shown(answer.table, answer.more, answer.rows.metadata, time.perf_counter() - started)
-
-
-def _run(client: Client, sql: str, call_id: bytes, limit: int, answer: _Answer) -> None:
-    try:
-        answer.rows = client.query(sql, call_id=call_id)
-        answer.table, answer.more = first_rows(answer.rows, answer.rows.schema, limit)
-        if answer.more:
-            answer.rows.close()
-    except LivestateError as error:
-        answer.error = error
-    finally:
-        answer.done.set()
+_SWITCHES = {"": None, "on": True, "off": False}
 
 
 def read_catalog(client: Client) -> Catalog:
@@ -144,12 +74,16 @@ class Prompt:
         client: Connection to the host.
         console: Where results go.
         limit: How many rows of a result are shown; 0 shows all.
+        is_expanded: Whether rows are shown one below the other in any case.
+        has_times: Whether times are shown.
         catalog: The names that completion offers.
     """
 
     client: Client
     console: Console
     limit: int = DEFAULT_LIMIT
+    is_expanded: bool = False
+    has_times: bool = True
     catalog: Catalog = field(default_factory=Catalog)
     _refresher: threading.Thread | None = field(default=None, init=False, repr=False)
 
@@ -171,10 +105,7 @@ class Prompt:
         elif word.startswith("\\"):
             self._command(word, text[len(word) :].strip().rstrip(";").strip())
         else:
-            statements, rest = split_statements(text)
-            for statement in [*statements, *([rest] if rest else [])]:
-                if not self._statement(statement):
-                    break
+            self._script(Script.parse(text, "", self.client.dialect))
         return True
 
     def refresh(self) -> None:
@@ -197,15 +128,29 @@ class Prompt:
 
     def _command(self, word: str, argument: str) -> None:
         if word == "\\d" and argument:
-            self._statement(f"DESCRIBE {argument}")
+            self._script(Script((ScriptStatement(f"DESCRIBE {argument}"),)))
         elif word == "\\d":
             self._stores()
+        elif word == "\\l":
+            self._hosts()
+        elif word == "\\i" and argument:
+            self._file(Path(argument).expanduser())
+        elif word == "\\x" and argument.lower() in _SWITCHES:
+            wanted = _SWITCHES[argument.lower()]
+            self.is_expanded = not self.is_expanded if wanted is None else wanted
+            self.console.print(
+                "Rows are shown one below the other." if self.is_expanded else "Rows are shown in tables."
+            )
+        elif word == "\\timing" and argument.lower() in _SWITCHES:
+            wanted = _SWITCHES[argument.lower()]
+            self.has_times = not self.has_times if wanted is None else wanted
+            self.console.print("Times are shown." if self.has_times else "Times are not shown.")
         elif word == "\\limit" and argument.isdecimal():
             self.limit = int(argument)
             self.console.print(f"Showing at most {self.limit:,} rows." if self.limit else "Showing all rows.")
         else:
             self.console.print(
-                f"There is no command {word} {argument}".rstrip() + "; \\help lists them.",
+                f"There is no command {word} {argument}".rstrip() + "; \\? lists them.",
                 style="red",
                 markup=False,
             )
@@ -218,29 +163,48 @@ class Prompt:
         else:
             self.refresh()
 
-    def _statement(self, sql: str) -> bool:
+    def _hosts(self) -> None:
         try:
-            shown = run_cancellable(self.client, sql, self.limit)
+            table, _ = hosts_table(self.client)
         except LivestateError as error:
             self._show_error(error)
-            return False
-        except KeyboardInterrupt:
-            self.console.print("Cancelled.", style="yellow")
-            return False
-        self.console.print(result_table(shown.table, self.console.width))
-        self.console.print(summary(shown), style="dim", markup=False)
-        return True
+        else:
+            self.console.print(render_hosts(table))
+
+    def _file(self, file: Path) -> None:
+        try:
+            text = file.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = "it is not text in UTF-8" if isinstance(error, UnicodeDecodeError) else error.strerror
+            self._show_error(InvalidInput(f"{file} cannot be read: {reason}."))
+        else:
+            self._script(Script.parse(text, file.name, self.client.dialect))
+
+    def _script(self, script: Script) -> None:
+        """Run statements, up to the first that fails or is cancelled."""
+        for statement in script.statements:
+            try:
+                shown = run_cancellable(self.client, statement.text, self.limit)
+            except LivestateError as error:
+                self._show_error(script.error(error, statement))
+                return
+            except KeyboardInterrupt:
+                self.console.print("Cancelled.", style="yellow")
+                return
+            self.console.print(result_table(shown.table, self.console.width, is_expanded=self.is_expanded))
+            self.console.print(summary(shown, has_time=self.has_times), style="dim", markup=False)
 
     def _show_error(self, error: LivestateError) -> None:
         for line in error_lines(error):
             self.console.print(line, style="red", markup=False, soft_wrap=True)
 
 
-def summary(shown: Shown) -> str:
+def summary(shown: Shown, *, has_time: bool = True) -> str:
     """The line under a result.
 
     Args:
         shown: The result.
+        has_time: Whether it says how long the statement took.
 
     Returns:
         Such as `5 rows · 3.2 ms · epoch 142`.
@@ -250,7 +214,7 @@ def summary(shown: Shown) -> str:
         f"first {rows:,} rows; \\limit shows more"
         if shown.more
         else f"{rows:,} row{'' if rows == 1 else 's'}",
-        human_seconds(shown.seconds),
+        *([human_seconds(shown.seconds)] if has_time else []),
     ]
     epochs: Mapping[str, int] = shown.metadata.get("epochs") or {}
     if len(epochs) == 1:
@@ -294,7 +258,7 @@ def _history() -> History:
     return FileHistory(file)
 
 
-def _bindings() -> KeyBindings:
+def _bindings(dialect: str) -> KeyBindings:
     bindings = KeyBindings()
 
     @bindings.add("enter")
@@ -302,7 +266,7 @@ def _bindings() -> KeyBindings:
         buffer = event.current_buffer
         if buffer.complete_state is not None and buffer.complete_state.current_completion is not None:
             buffer.complete_state = None
-        elif is_complete(buffer.text):
+        elif is_complete(buffer.text, dialect):
             buffer.validate_and_handle()
         else:
             buffer.insert_text("\n")
@@ -326,7 +290,7 @@ def run_prompt(client: Client, console: Console, limit: int = DEFAULT_LIMIT) -> 
     prompt.refresh()
     console.print(
         (
-            f"Connected to {client.uri}: {stores} store{'' if stores == 1 else 's'}. \\d lists them, \\help "
+            f"Connected to {client.uri}: {stores} store{'' if stores == 1 else 's'}. \\d lists them, \\? "
             "helps, \\q leaves."
         ),
         markup=False,
@@ -337,7 +301,7 @@ def run_prompt(client: Client, console: Console, limit: int = DEFAULT_LIMIT) -> 
         complete_while_typing=False,
         auto_suggest=AutoSuggestFromHistory(),
         lexer=PygmentsLexer(SqlLexer),
-        key_bindings=_bindings(),
+        key_bindings=_bindings(client.dialect),
         multiline=True,
         prompt_continuation=lambda width, line, wrapped: "...> ".rjust(width),
     )

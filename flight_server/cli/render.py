@@ -2,7 +2,8 @@ r"""Results as a person or a program wants them: a table on a terminal, or strea
 
 CSV and JSON are one text for one value: binary is hexadecimal after `\x`, a list, struct or map is JSON, a
 timestamp is ISO 8601 with `Z` when it has a zone. CSV leaves NULL empty and quotes every text. JSON has one
-object a line, and decimals as texts, with all their digits.
+object a line, and decimals as texts, with all their digits. A DOUBLE or FLOAT has the fewest digits that are
+read back as the same value of its type, and may be `nan`, `inf` or `-inf`, which JSON has as texts.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ import datetime as dt
 import decimal
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import IO, TYPE_CHECKING, Any
+import struct
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.csv
 
-from engine.errors import LivestateError
+from engine.errors import MISTAKES_OF_CALLER, InvalidInput, LivestateError, Unauthenticated
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -29,7 +31,14 @@ NARROWEST_COLUMN = 7
 """Characters that a column with its border needs to be worth reading; where they do not fit, rows are shown
 one under the other.
 """
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+_LEAST_NORMAL_FLOAT = 1.1754943508222875e-38
+_PROOFS = (
+    "Give the token with --token-file FILE or in LIVESTATE_TOKEN, log in with --user NAME, or show a "
+    "certificate with --certificate FILE and --key FILE."
+)
+_ROW_GROUP_ROWS = 131_072
+_ROW_GROUP_BYTES = 64 << 20
+"""A Parquet file gets a row group whenever so much is there."""
 
 
 def write_csv(schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: IO[bytes]) -> int:
@@ -74,7 +83,7 @@ def write_json(schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: IO[byt
     names = _distinct(schema.names)
     rows = 0
     for batch in batches:
-        columns = [[_json_value(value) for value in column.to_pylist()] for column in batch.columns]
+        columns = [[_json_value(value) for value in python_values(column)] for column in batch.columns]
         lines = (
             json.dumps(dict(zip(names, values, strict=True)), ensure_ascii=False)
             for values in zip(*columns, strict=True)
@@ -105,11 +114,61 @@ def write_arrow(schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: IO[by
     return rows
 
 
-WRITERS: Mapping[str, Callable[[pa.Schema, Iterable[pa.RecordBatch], IO[bytes]], int]] = {
-    "csv": write_csv,
-    "json": write_json,
-    "arrow": write_arrow,
-}
+def write_arrow_file(schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: IO[bytes]) -> int:
+    """Write a result in the Arrow IPC file format; arguments and return as those of `write_arrow`."""
+    rows = 0
+    with pa.ipc.new_file(out, schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+            rows += batch.num_rows
+    return rows
+
+
+def write_parquet(schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: IO[bytes]) -> int:
+    """Write a result as Parquet, a row group at a time; arguments and return as those of `write_arrow`. A
+    column name that is there twice gets a number behind it.
+
+    Raises:
+        InvalidInput: Parquet has no type for a column.
+    """
+    import pyarrow.parquet as pq  # noqa: PLC0415  only this needs it
+
+    named = pa.schema(
+        [field.with_name(name) for field, name in zip(schema, _distinct(schema.names), strict=True)],
+        schema.metadata,
+    )
+    rows = 0
+    try:
+        with pq.ParquetWriter(out, named, compression="zstd") as writer:
+            for group in _row_groups(schema, batches):
+                writer.write_table(group.rename_columns(named.names), row_group_size=_ROW_GROUP_ROWS)
+                rows += group.num_rows
+    except pa.ArrowNotImplementedError as error:
+        reason = str(error).splitlines()[0].rstrip(".")
+        raise InvalidInput(
+            f"Parquet cannot hold a column of the result ({reason}): CAST it, to VARCHAR for example."
+        ) from error
+    return rows
+
+
+def _row_groups(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """The rows in tables that are large enough for a row group, but for the last one."""
+    taken: list[pa.RecordBatch] = []
+    rows = nbytes = 0
+    for batch in batches:
+        taken.append(batch)
+        rows += batch.num_rows
+        nbytes += batch.nbytes
+        if rows >= _ROW_GROUP_ROWS or nbytes >= _ROW_GROUP_BYTES:
+            yield pa.Table.from_batches(taken, schema)
+            taken, rows, nbytes = [], 0, 0
+    if taken:
+        yield pa.Table.from_batches(taken, schema)
+
+
+RowWriter: TypeAlias = Callable[[pa.Schema, Iterable[pa.RecordBatch], IO[bytes]], int]
+
+WRITERS: Mapping[str, RowWriter] = {"csv": write_csv, "json": write_json, "arrow": write_arrow}
 """What streams a result in each format."""
 
 
@@ -134,19 +193,20 @@ def first_rows(batches: Iterable[pa.RecordBatch], schema: pa.Schema, limit: int)
     return pa.Table.from_batches(taken, schema=schema), False
 
 
-def result_table(rows: pa.Table, width: int) -> RenderableType:
+def result_table(rows: pa.Table, width: int, *, is_expanded: bool = False) -> RenderableType:
     """A result for a terminal: a table, or rows one under the other where the columns do not fit beside each
     other.
 
     Args:
         rows: What to show.
         width: Characters of a line.
+        is_expanded: Show rows one under the other in any case.
 
     Returns:
         What a rich console prints.
     """
-    cells = [[display_text(value) for value in column.to_pylist()] for column in rows.columns]
-    if rows.num_columns * NARROWEST_COLUMN > width and rows.num_rows:
+    cells = [[display_text(value) for value in python_values(column)] for column in rows.columns]
+    if rows.num_rows and (is_expanded or rows.num_columns * NARROWEST_COLUMN > width):
         return _stack_rows(rows.schema.names, cells)
     table = new_table()
     for name, arrow_type in zip(rows.schema.names, rows.schema.types, strict=True):
@@ -195,7 +255,7 @@ def display_text(value: Any) -> str | None:
     """One value as a table shows it.
 
     Args:
-        value: A value as pyarrow's `to_pylist` gives it.
+        value: A value as `python_values` gives it.
 
     Returns:
         The text without control characters, so that stored data cannot steer the terminal; None for NULL.
@@ -209,9 +269,57 @@ def display_text(value: Any) -> str | None:
     if isinstance(value, dt.datetime):
         return value.isoformat(sep=" ").replace("+00:00", "Z")
     if isinstance(value, float):
-        return f"{value:.12g}"
+        return repr(value)
     plain = _json_value(value)
     return escape_unprintable(plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False))
+
+
+def python_values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
+    """The values of a column in Python, where a FLOAT is the number with the fewest digits that is read back
+    as it.
+    """
+    values = column.to_pylist()
+    return [_shorten(value, column.type) for value in values] if _has_floats(column.type) else values
+
+
+def _has_floats(arrow_type: pa.DataType) -> bool:
+    return bool(pa.types.is_float32(arrow_type)) or any(
+        _has_floats(arrow_type.field(place).type) for place in range(arrow_type.num_fields)
+    )
+
+
+def _shorten(value: Any, arrow_type: pa.DataType) -> Any:
+    """A value of such a type, with its FLOATs shortened."""
+    if value is None or not _has_floats(arrow_type):
+        return value
+    if pa.types.is_float32(arrow_type):
+        return _shortest_float(value)
+    if pa.types.is_struct(arrow_type):
+        return {name: _shorten(part, arrow_type.field(name).type) for name, part in value.items()}
+    if pa.types.is_map(arrow_type):
+        return [
+            (_shorten(key, arrow_type.key_type), _shorten(item, arrow_type.item_type)) for key, item in value
+        ]
+    if isinstance(value, list):
+        return [_shorten(item, arrow_type.value_type) for item in value]
+    return value
+
+
+def _shortest_float(value: float) -> float:
+    if not math.isfinite(value):
+        return value
+    # Nine digits always tell a FLOAT, and one keeps six, unless it is next to nothing.
+    fewest = 1 if abs(value) < _LEAST_NORMAL_FLOAT else 6
+    shorter = (float(f"{value:.{digits}g}") for digits in range(fewest, 10))
+    return next((found for found in shorter if _nearest_float(found) == value), value)
+
+
+def _nearest_float(value: float) -> float:
+    try:
+        kept: float = struct.unpack("<f", struct.pack("<f", value))[0]
+    except OverflowError:
+        return math.inf
+    return kept
 
 
 def escape_unprintable(text: str) -> str:
@@ -249,7 +357,7 @@ def _text_type(arrow_type: pa.DataType) -> pa.DataType:
 def _text_column(column: pa.Array) -> pa.Array:
     if _text_type(column.type) == column.type:
         return column
-    plain = (_json_value(value) for value in column.to_pylist())
+    plain = (_json_value(value) for value in python_values(column))
     return pa.array(
         [
             value if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False)
@@ -282,18 +390,15 @@ def error_lines(error: LivestateError) -> list[str]:
             place.
 
     Returns:
-        Lines without line ends and control characters.
+        Lines without line ends and control characters. Where whoever runs the hosts may be asked, the last
+        one says under which id their logs have the statement.
     """
-    return [escape_unprintable(line) for line in f"Error: {error.message}".split("\n")]
-
-
-def human_bytes(count: float) -> str:
-    """A number of bytes in the unit that suits its size, such as `1.5 MiB`."""
-    for unit in _UNITS[:-1]:
-        if count < 1024:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1024
-    return f"{count:.1f} {_UNITS[-1]}"
+    lines = f"Error: {error.message}".split("\n")
+    if isinstance(error, Unauthenticated):
+        lines.append(_PROOFS)
+    if error.statement and not isinstance(error, MISTAKES_OF_CALLER):
+        lines.append(f"(Statement {error.statement} in the logs of the hosts.)")
+    return [escape_unprintable(line) for line in lines]
 
 
 def human_seconds(seconds: float) -> str:
@@ -316,9 +421,15 @@ def terminal(*, stderr: bool = False) -> Console:
     """
     from rich.console import Console  # noqa: PLC0415  rich is imported when something is shown
 
-    console = Console(stderr=stderr, highlight=False, soft_wrap=False)
+    class Terminal(Console):
+        """A console that says that nobody reads any more, as every other output does."""
+
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError
+
+    console = Terminal(stderr=stderr, highlight=False, soft_wrap=False)
     return (
         console
         if console.is_terminal
-        else Console(stderr=stderr, highlight=False, width=100_000, color_system=None)
+        else Terminal(stderr=stderr, highlight=False, width=100_000, color_system=None)
     )

@@ -1,52 +1,117 @@
-"""Where SQL statements end in a text that a person types or a file holds."""
+"""Where SQL statements begin and end in a text that a person types or a file holds."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
-_PIECE = re.compile(
-    r"""
-      '(?:[^']|'')*(?:'|\Z)             # a text, closed or not
-    | "(?:[^"]|"")*(?:"|\Z)             # a quoted name
-    | --[^\n]*                          # a comment up to the end of the line
-    | /\*(?:(?!\*/).)*(?:\*/|\Z)
-    | (?P<end>;)
-    | [^'"\-/;]+ | [-/]                 # everything else
-    """,
-    re.VERBOSE | re.DOTALL,
+from engine.sql.lexer import (
+    BACKSLASH_NAME,
+    BACKSLASH_STRING,
+    COMMENT_MARK,
+    DOLLAR_MARK,
+    ESCAPE_STRING,
+    LINE_COMMENT,
+    QUOTED_NAME,
+    STRING,
+    blanks_end,
+    comment_end,
+    dollar_end,
 )
+
 COMMAND_WORDS = frozenset({"help", "quit", "exit"})
 """Words that a prompt understands without a backslash and a semicolon."""
+BACKSLASH_DIALECTS = frozenset(
+    {
+        "athena",
+        "bigquery",
+        "clickhouse",
+        "databricks",
+        "doris",
+        "hive",
+        "mysql",
+        "redshift",
+        "snowflake",
+        "spark",
+        "spark2",
+        "starrocks",
+    }
+)
+"""Dialects whose strings have backslashes."""
+
+_MARKS = re.compile(
+    rf"""(?P<end>;)|(?P<dollar>(?<![\w$]){DOLLAR_MARK})|(?P<comment>{COMMENT_MARK})
+    |{ESCAPE_STRING}|{STRING}|{QUOTED_NAME}|{LINE_COMMENT}""",
+    re.VERBOSE | re.IGNORECASE | re.DOTALL,
+)
+_MARKS_WITH_BACKSLASH = re.compile(
+    rf"(?P<end>;)|(?P<dollar>(?!))|(?P<comment>{COMMENT_MARK})|{BACKSLASH_STRING}|{BACKSLASH_NAME}|{LINE_COMMENT}",
+    re.DOTALL,
+)
 
 
-def split_statements(text: str) -> tuple[list[str], str]:
-    """Cut a text at the semicolons that end statements: those outside of texts, quoted names and comments.
+@dataclass(frozen=True)
+class ScriptStatement:
+    """One statement of a text.
+
+    Attributes:
+        text: The statement from its first word on, without its semicolon.
+        line: Line of the text at which it begins, from 1.
+        column: Column at which it begins, from 1.
+    """
+
+    text: str
+    line: int = 1
+    column: int = 1
+
+
+def split_script(text: str, dialect: str = "") -> tuple[list[ScriptStatement], ScriptStatement | None]:
+    """Cut a text at the semicolons that end statements: those outside of strings, quoted names and comments.
 
     Args:
         text: SQL, any number of statements.
+        dialect: Its dialect; empty: DuckDB's.
 
     Returns:
-        The statements that a semicolon ended, without it and stripped, empty ones left out; and what is
-        behind the last one, empty if that is nothing but comments.
+        The statements that a semicolon ended, without those that are nothing but comments; and what is behind
+        the last semicolon, None if that is nothing but comments.
     """
-    statements: list[str] = []
-    start = 0
-    for piece in _PIECE.finditer(text):
-        if piece["end"]:
-            statements.append(text[start : piece.start()].strip())
-            start = piece.end()
-    rest = text[start:].strip()
-    return [statement for statement in statements if _strip_comments(statement)], rest if _strip_comments(
-        rest
-    ) else ""
+    marks = _MARKS_WITH_BACKSLASH if dialect.lower() in BACKSLASH_DIALECTS else _MARKS
+    statements: list[ScriptStatement] = []
+    start = place = counted = line_start = 0
+    line = 1
+
+    def statement(end: int) -> ScriptStatement | None:
+        nonlocal counted, line, line_start
+        begin = blanks_end(text, start)
+        if begin >= end:
+            return None
+        # Each part of the text is counted once, however many statements there are.
+        line += text.count("\n", counted, begin)
+        line_start = max(line_start, text.rfind("\n", counted, begin) + 1)
+        counted = begin
+        return ScriptStatement(text[begin:end].rstrip(), line, begin - line_start + 1)
+
+    while (found := marks.search(text, place)) is not None:
+        place = found.end()
+        if found["comment"]:
+            place = comment_end(text, found.start())
+        elif found["dollar"]:
+            place = dollar_end(text, found.start(), found["dollar"])
+        elif found["end"]:
+            ended = statement(found.start())
+            statements += [] if ended is None else [ended]
+            start = place
+    return statements, statement(len(text))
 
 
-def is_complete(text: str) -> bool:
+def is_complete(text: str, dialect: str = "") -> bool:
     r"""Whether a prompt should run a text now: it is empty, a command such as `\q`, or its last statement has
     ended.
 
     Args:
         text: What was typed so far.
+        dialect: Its dialect; empty: DuckDB's.
 
     Returns:
         False to read another line.
@@ -54,11 +119,5 @@ def is_complete(text: str) -> bool:
     typed = text.strip()
     if not typed or typed.startswith("\\") or typed.lower() in COMMAND_WORDS:
         return True
-    statements, rest = split_statements(typed)
-    return bool(statements) and not rest
-
-
-def _strip_comments(text: str) -> str:
-    return "".join(
-        piece[0] for piece in _PIECE.finditer(text) if not piece[0].startswith(("--", "/*"))
-    ).strip()
+    statements, rest = split_script(typed, dialect)
+    return bool(statements) and rest is None

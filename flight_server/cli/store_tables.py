@@ -2,13 +2,16 @@ r"""How stores and hosts stand, as `livestate stores`, `livestate hosts` and the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from rich.console import Group
+from rich.text import Text
 
-from flight_server.cli.render import escape_unprintable, human_bytes, human_seconds, new_table
+from engine.cluster.progress import time_in_words
+from engine.model.quantities import human_bytes
+from flight_server.cli.render import escape_unprintable, human_seconds, new_table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -35,7 +38,13 @@ def stores_table(status: pa.Table) -> RenderableType:
         table.add_column("problem", style="red", overflow="fold")
     for row in rows:
         table.add_row(*_cells(row), *([escape_unprintable(row["problem"])] if problems else []))
-    return Group(_definitions(rows), "", table)
+    return Group(_definitions(rows), "", table, *_skipped_epochs(rows))
+
+
+def _skipped_epochs(rows: Sequence[dict[str, Any]]) -> Sequence[Text]:
+    """Which epochs are passed by, a line for each store group that has any."""
+    found = dict.fromkeys(row["skipped"] for row in rows if row["skipped"])
+    return [Text(escape_unprintable(text), style="yellow") for text in found]
 
 
 def _definitions(rows: Sequence[dict[str, Any]]) -> Table:
@@ -45,6 +54,8 @@ def _definitions(rows: Sequence[dict[str, Any]]) -> Table:
         ("store", *(["in SQL"] if is_switched else []), "kind", "key", "partition by", "retention"), ()
     )
     for row in rows:
+        if row["kind"] is None:
+            continue  # nobody knows what it is: its problem says why
         held = "".join(
             f", {word}" for word, so in (("global", row["is_global"]), ("in memory", row["in_memory"])) if so
         )
@@ -71,7 +82,8 @@ def _empty_table(texts: Sequence[str], figures: Sequence[str]) -> Table:
     return table
 
 
-def _lag(row: dict[str, Any]) -> str:
+def lag_text(row: Mapping[str, Any]) -> str:
+    """How far behind a store or a group is, of a row of SHOW STORES or SHOW HOSTS."""
     if row["epoch"] is None:
         return ""
     behind = row["newest_epoch"] - row["epoch"]
@@ -85,13 +97,13 @@ def _lag(row: dict[str, Any]) -> str:
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:
     return (
         escape_unprintable(row["store"]),
-        escape_unprintable(row["store_group"]),
+        escape_unprintable(row["store_group"] or ""),
         f"{row['rows']:,}",
         human_bytes(row["bytes"]),
         f"{row['partitions']:,}",
         f"{row['segments']:,}",
         f"{row['epoch']:,}",
-        _lag(row),
+        lag_text(row),
     )
 
 
@@ -122,9 +134,10 @@ def render_replicas(replicas: pa.Table, status: pa.Table) -> RenderableType:
             "" if row["rows"] is None else f"{row['rows']:,}",
             "" if row["bytes"] is None else human_bytes(row["bytes"]),
             "" if row["epoch"] is None else f"{row['epoch']:,}",
-            _lag(row),
+            lag_text(row),
         )
-    return Group(_definitions(status.to_pylist()), "", table)
+    rows = status.to_pylist()
+    return Group(_definitions(rows), "", table, *_skipped_epochs(rows))
 
 
 def render_hosts(hosts: pa.Table) -> RenderableType:
@@ -136,8 +149,13 @@ def render_hosts(hosts: pa.Table) -> RenderableType:
     Returns:
         What a rich console prints.
     """
+    rows = hosts.to_pylist()
     table = _empty_table(("host", "uri", "alive", "group"), ("partitions", "epoch", "lag"))
-    for row in hosts.to_pylist():
+    table.add_column("state", overflow="fold")
+    problems = any(row["problem"] for row in rows)
+    if problems:
+        table.add_column("problem", style="red", overflow="fold")
+    for row in rows:
         table.add_row(
             escape_unprintable(row["host"]),
             escape_unprintable(row["uri"] or ""),
@@ -145,9 +163,23 @@ def render_hosts(hosts: pa.Table) -> RenderableType:
             escape_unprintable(row["store_group"] or ""),
             "" if row["partitions"] is None else f"{row['partitions']:,}",
             "" if row["epoch"] is None else f"{row['epoch']:,}",
-            _lag(row),
+            lag_text(row),
+            state_text(row),
+            *([escape_unprintable(row["problem"] or "")] if problems else []),
         )
     return table
+
+
+def state_text(row: Mapping[str, Any]) -> str:
+    """What a host builds and how far it is, such as `building 12 %, 3.1 MiB/s, 4 minutes left`."""
+    figures = []
+    if row["percent"] is not None:
+        figures.append(f"{row['percent']} %")
+    if row["bytes_per_second"] is not None:
+        figures.append(f"{human_bytes(row['bytes_per_second'])}/s")
+    if row["seconds_left"] is not None:
+        figures.append(f"{time_in_words(row['seconds_left'])} left")
+    return " ".join(filter(None, (row["state"], ", ".join(figures))))
 
 
 def number_ranges(numbers: Sequence[int]) -> str:

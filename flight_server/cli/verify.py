@@ -10,10 +10,8 @@ from urllib.parse import unquote, urlsplit
 
 from engine.changelog import Changelog, Inspected, Inspection
 from engine.errors import InvalidInput
+from engine.model.quantities import human_bytes
 from engine.replica.data_directory import is_data_directory
-from engine.replica.directory_inspection import DirectoryInspection
-from flight_server.cli.render import human_bytes
-from flight_server.host.host import lock_stopped_host
 
 _SECONDS_BETWEEN_LINES = 1.0
 
@@ -57,6 +55,9 @@ def verify(place: str, changelog: str | None) -> Iterator[Line]:
         raise InvalidInput(
             "This is a host's data directory: say with --changelog URI which changelog the host follows."
         )
+    from engine.replica.directory_inspection import DirectoryInspection  # noqa: PLC0415  only this needs a host's packages
+    from flight_server.host.host import lock_stopped_host  # noqa: PLC0415  likewise
+
     with lock_stopped_host(directory):
         partitions = DirectoryInspection(directory, Changelog.open(changelog))
         yield from _lines(partitions.read(), len(partitions))
@@ -75,6 +76,8 @@ def _lines(found: Iterable[Inspected], count: int) -> Iterator[Line]:
     for each in found:
         for fault in each.faults:
             yield Line(f"{each.name}: {fault}", is_fault=True)
+        if each.note:
+            yield Line(each.note)
         done, faults, nbytes = done + 1, faults + len(each.faults), nbytes + each.nbytes
         if time.monotonic() - said_at >= _SECONDS_BETWEEN_LINES:
             progress = f"{min(done, count):,} of {count:,}, {human_bytes(nbytes)}: {each.name}"

@@ -6,6 +6,7 @@ The command line uses it; programs that want DB-API or pandas take ADBC instead.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any
@@ -18,9 +19,10 @@ from engine.model.read_point import NEWEST, ReadPoint
 from flight_server.client.connection import Connection, RowStream
 from flight_server.client.connection_options import ConnectionOptions
 from flight_server.client.key_stream import KeyStream
+from flight_server.wire.diagnosis_messages import DIAGNOSE_ACTION, HostDiagnosis, parse_diagnosis
 from flight_server.wire.key_messages import KeyRequest
 from flight_server.wire.messages import new
-from flight_server.wire.tickets import METADATA_KEY, Statement
+from flight_server.wire.tickets import CALL_ID_BYTES, METADATA_KEY, Statement
 
 
 class Rows:
@@ -38,6 +40,11 @@ class Rows:
         self.schema = stream.schema
         self.metadata: Mapping[str, Any] = json.loads((self.schema.metadata or {}).get(METADATA_KEY, b"{}"))
         self._stream = stream
+
+    @property
+    def statement(self) -> str:
+        """The id under which the logs of hosts have the query; empty where the host is older than that."""
+        return str(self.metadata.get("statement", ""))
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         """The batches, as they arrive.
@@ -83,7 +90,7 @@ class Client:
         timeout_seconds: float | None = None,
         read_point: ReadPoint = NEWEST,
     ) -> None:
-        self._connection = Connection(ConnectionOptions((host,)) if isinstance(host, str) else host)
+        self._connection = Connection(ConnectionOptions.read(host) if isinstance(host, str) else host)
         self.uri = self._connection.uri
         self.read_point = read_point
         self.dialect = dialect
@@ -98,7 +105,8 @@ class Client:
             sql: One read-only statement.
             parameters: Values for its `?` or `$1` by position, or for its `$name` by name; Python values of
                 any SQL type.
-            call_id: What `cancel` knows this execution by, chosen by the caller; random bytes, say.
+            call_id: What `cancel` knows this execution by, chosen by the caller: random bytes, say, as are
+                taken without one. In hexadecimal digits it is the statement's id in the logs of hosts.
 
         Returns:
             Its rows.
@@ -108,7 +116,11 @@ class Client:
             InvalidInput: A parameter is of a type that SQL does not have.
         """
         statement = Statement(
-            sql, self.dialect, self.timeout_seconds, call_id=call_id, read_point=self.read_point
+            sql,
+            self.dialect,
+            self.timeout_seconds,
+            call_id=call_id or os.urandom(CALL_ID_BYTES),
+            read_point=self.read_point,
         )
         if parameters:
             statement = statement.bind(_parameter_batch(parameters))
@@ -216,6 +228,31 @@ class Client:
         """
         body = {"do": step} if rate_bytes is None else {"do": step, "rate": rate_bytes}
         (answer,) = self.act("livestate.scrub", json.dumps(body).encode())
+        document: Mapping[str, Any] = json.loads(answer)
+        return document
+
+    def diagnose(self) -> HostDiagnosis:
+        """How the host stands, as it says itself; for operators.
+
+        Raises:
+            LivestateError: What the host said, by its kind; Unavailable when there is no host.
+        """
+        (answer,) = self.act(DIAGNOSE_ACTION, b"")
+        return parse_diagnosis(answer)
+
+    def drain(self, step: str) -> Mapping[str, Any]:
+        """Have the host take no new statements, or take them again.
+
+        Args:
+            step: `begin`, `end` or `status`.
+
+        Returns:
+            How it is: `{"draining": true, "running": 1}`, where statements and fragments run.
+
+        Raises:
+            LivestateError: What the host said, by its kind; Unavailable when there is no host.
+        """
+        (answer,) = self.act("livestate.drain", json.dumps({"do": step}).encode())
         document: Mapping[str, Any] = json.loads(answer)
         return document
 

@@ -16,6 +16,7 @@ from pyarrow import flight
 from engine.errors import InvalidInput, LivestateError, Unavailable
 from flight_server.client.connection_options import ConnectionOptions
 from flight_server.wire.boundary import ERROR_TRAILER, is_word_of_caller, livestate_error, plain_message
+from flight_server.wire.call_headers import statement_headers
 
 FLIGHT_FAILURES = (flight.FlightError, pa.ArrowException, OSError, KeyError)
 """What pyarrow raises when a call fails."""
@@ -127,15 +128,16 @@ class Connection:
         self, options: ConnectionOptions, *, channel: Sequence[tuple[str, int]] = CHANNEL_OPTIONS
     ) -> None:
         self.uri = options.uri
-        self._headers = (
-            [(b"authorization", b"Bearer " + options.token.encode())] if options.token is not None else []
-        )
+        self._headers = [(b"authorization", options.authorization)] if options.authorization else []
+        self._call_seconds = options.call_seconds
         self._call_options = self._options_with_timeout(options.call_seconds)
         self._trailers = _Trailers()
         try:
             self._client: flight.FlightClient | None = flight.connect(
                 self.uri,
                 tls_root_certs=options.tls_roots or None,
+                cert_chain=options.certificate or None,
+                private_key=options.key or None,
                 middleware=[self._trailers],
                 generic_options=list(channel),
             )
@@ -167,17 +169,24 @@ class Connection:
             raise Unavailable(f"The connection to {self.uri} is closed; open another one.")
         return client
 
-    def call_options(self, seconds: float | None = None) -> flight.FlightCallOptions:
-        """What each call carries: the token, and how long it may take.
+    def call_options(
+        self, seconds: float | None = None, headers: Sequence[tuple[bytes, bytes]] = ()
+    ) -> flight.FlightCallOptions:
+        """What each call carries: who calls, and how long it may take.
 
         Args:
             seconds: How long; None: as long as the connection's options allow.
+            headers: What else it carries.
         """
+        if headers:
+            return flight.FlightCallOptions(
+                timeout=self._call_seconds if seconds is None else seconds, headers=[*self._headers, *headers]
+            )
         return self._call_options if seconds is None else self._options_with_timeout(seconds)
 
     @property
     def stream_options(self) -> flight.FlightCallOptions:
-        """What a call carries that is open for as long as its client likes: the token."""
+        """What a call carries that is open for as long as its client likes: who calls."""
         return self._options_with_timeout(None)
 
     def _options_with_timeout(self, seconds: float | None) -> flight.FlightCallOptions:
@@ -213,7 +222,8 @@ class Connection:
     def rows(self, ticket: bytes, seconds: float | None = None) -> RowStream:
         """Begin to read rows. It returns when the first are there; arguments and errors as those of `act`."""
         with self.translate_errors():
-            reader = self.client.do_get(flight.Ticket(ticket), self.call_options(seconds))
+            options = self.call_options(seconds, headers=statement_headers())
+            reader = self.client.do_get(flight.Ticket(ticket), options)
             return RowStream(self, reader, self.latest_trailer())
 
     @contextmanager

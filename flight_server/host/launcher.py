@@ -19,11 +19,18 @@ from typing import IO
 from engine.cluster.deployment import Deployment, HostEntry
 from engine.errors import InvalidInput, Unavailable
 from engine.processes.children import python_environment
+from flight_server.host.host import GRACE_SECONDS
 from flight_server.host.process import SERVES
-from flight_server.host.serving import DEPLOYMENT_FILE, ServeArguments, deployment_text, local_deployment
+from flight_server.host.serving import (
+    DEPLOYMENT_FILE,
+    ServeArguments,
+    deployment_text,
+    http_address_of,
+    local_deployment,
+)
 
 STOP_SECONDS = 15.0
-"""How long processes may take to stop before they are killed: longer than running queries may take."""
+"""How long processes may take to stop before they are killed, beside the time of running statements."""
 LEAST_PAUSE_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 30.0
 HEALTHY_SECONDS = 60.0
@@ -67,6 +74,7 @@ class Launcher:
         command: Gives the command that is a host.
         environment: Variables of the processes.
         say: Prints a line.
+        grace_seconds: How long running statements may go on at a stop.
     """
 
     def __init__(
@@ -75,7 +83,9 @@ class Launcher:
         command: Callable[[HostEntry], Sequence[str]],
         environment: Mapping[str, str],
         say: Say,
+        grace_seconds: float = GRACE_SECONDS,
     ) -> None:
+        self._stop_seconds = grace_seconds + STOP_SECONDS
         self._deployment = deployment
         self._environment = environment
         self._say = say
@@ -142,7 +152,9 @@ class Launcher:
                     child.served.set()
                 # A process whose output nobody takes any more stands still in the middle of a line.
                 with suppress(OSError, ValueError):
-                    self._say(f"host {child.entry.name} | {text}")
+                    # A log in JSON says its host, and is for programs, which read lines as they are.
+                    is_json = text.startswith("{")
+                    self._say(text if is_json else f"host {child.entry.name} | {text}")
 
     def _announce(self) -> None:
         if not self._all_served and all(child.served.is_set() for child in self._children):
@@ -177,10 +189,16 @@ class Launcher:
             process.terminate()
             assert process.stdin is not None
             process.stdin.close()
-        deadline = time.monotonic() + STOP_SECONDS
+        deadline = time.monotonic() + self._stop_seconds
+        while any(process.poll() is None for process in running):
+            received = signal.sigtimedwait(_SIGNALS, max(0.0, deadline - time.monotonic()))
+            if received is None:
+                break
+            if received.si_signo == signal.SIGINT:
+                # Whoever presses Ctrl-C once more does not want to wait for what runs.
+                for process in running:
+                    process.send_signal(signal.SIGINT)
         for process in running:
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(max(0.0, deadline - time.monotonic()))
             if process.poll() is None:
                 process.kill()
                 process.wait()
@@ -215,7 +233,10 @@ def launch(given: ServeArguments, say: Say) -> None:
     environment = dict(python_environment()) | (
         {} if given.token is None else {"LIVESTATE_TOKEN": given.token}
     )
-    Launcher(deployment, lambda entry: host_command(file, entry, given), environment, say).run()
+    grace_seconds = GRACE_SECONDS if given.grace is None else given.grace
+    Launcher(
+        deployment, lambda entry: host_command(file, entry, given), environment, say, grace_seconds
+    ).run()
 
 
 def host_command(file: Path, entry: HostEntry, given: ServeArguments) -> Sequence[str]:
@@ -249,7 +270,12 @@ def host_command(file: Path, entry: HostEntry, given: ServeArguments) -> Sequenc
         "--answers": given.answers,
         "--cache": given.cache,
         "--threads": threads,
+        "--apply-threads": given.apply_threads or max(2, threads),
+        "--compaction-threads": given.compaction_threads or max(2, threads),
         "--max-statements": given.max_statements,
+        "--max-lag": given.max_lag,
+        "--grace": given.grace,
+        "--http-address": http_address_of(given, entry),
         "--snapshot-after": given.snapshot_after,
         "--snapshots-kept": given.snapshots_kept,
         "--snapshot-tail": given.snapshot_tail,
@@ -258,8 +284,18 @@ def host_command(file: Path, entry: HostEntry, given: ServeArguments) -> Sequenc
         "--tls-certificate": given.tls_certificate,
         "--tls-key": given.tls_key,
         "--tls-roots": given.tls_roots,
+        "--audit-log": None if given.audit_log is None else f"{given.audit_log}.{entry.name}",
+        "--log-format": given.log_format,
+        "--log-level": given.log_level,
+        "--slow-statement": given.slow_statement,
+        "--security": None if given.security is None else given.security.absolute(),
     }
     for option, value in options.items():
         if value is not None:
             command += [option, str(value)]
-    return [*command, *(["--open-to-all"] if given.open_to_all else [])]
+    flags = {
+        "--audit-digests": given.audit_digests,
+        "--open-to-all": given.open_to_all,
+        "--insecure": given.insecure,
+    }
+    return [*command, *(flag for flag, is_given in flags.items() if is_given)]

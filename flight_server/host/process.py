@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable
 
 import pyarrow as pa
@@ -17,7 +18,7 @@ import pyarrow as pa
 from flight_server.host.arrow_pool import is_limited
 from flight_server.host.free_memory import return_free_memory
 from flight_server.host.host import Host, HostOptions
-from flight_server.host.stop_signals import STOP_SIGNALS, block_stop_signals
+from flight_server.host.stop_signals import KEPT_SIGNALS, RELOAD_SIGNAL, block_stop_signals
 
 SWITCH_INTERVAL_SECONDS = 1e-4
 """How long a thread keeps the interpreter while others wait; Python's own choice is 5 ms.
@@ -33,7 +34,20 @@ together get 4 % fewer answers, 64 no fewer.
 SERVES = "livestate serves"
 """What the line begins with that a process prints when clients can connect."""
 
+_LOOK_SECONDS = 0.05
+
 _log = logging.getLogger(__name__)
+
+
+def serves_line(options: HostOptions, host: Host) -> str:
+    """What a process prints when clients can connect.
+
+    Args:
+        options: What the host was told.
+        host: The host, started.
+    """
+    http = f", and probes and metrics at {host.http_uri}" if host.http_uri else ""
+    return f"{SERVES} {options.changelog} at {host.uri}{http}"
 
 
 def prepare() -> None:
@@ -74,8 +88,9 @@ def stop_with_standard_input() -> None:
 
 
 def serve(options: HostOptions, started: Callable[[Host], None], *, supervised: bool = False) -> None:
-    """Be a host until SIGTERM or SIGINT. For the main thread of a process that does nothing else, and has
-    blocked these signals before its imports started threads (`flight_server.host.stop_signals`).
+    """Be a host until SIGTERM or SIGINT; a SIGINT that comes then ends the wait for what runs. For the main
+    thread of a process that does nothing else, and has blocked these signals before its imports started
+    threads (`flight_server.host.stop_signals`).
 
     Args:
         options: What the host is told.
@@ -87,6 +102,17 @@ def serve(options: HostOptions, started: Callable[[Host], None], *, supervised: 
     """
     with block_stop_signals():
         _serve(options, started, supervised=supervised)
+
+
+def _wait_until_idle(host: Host, seconds: float) -> None:
+    """Wait until nothing runs on a host that drains, or somebody presses Ctrl-C.
+
+    A second SIGTERM is no wish for haste: systemd sends one to each process of a unit, and so does a parent.
+    """
+    until = time.monotonic() + seconds
+    while host.running_queries and (left := until - time.monotonic()) > 0:
+        if signal.sigtimedwait([signal.SIGINT], min(left, _LOOK_SECONDS)) is not None:
+            break
 
 
 def _choose_memory_pool() -> None:
@@ -108,11 +134,16 @@ def _serve(options: HostOptions, started: Callable[[Host], None], *, supervised:
         host.start()
         settle()
         started(host)
-        signal.sigwait(STOP_SIGNALS)
+        # A terminal that is closed sends SIGHUP, too; but who has a security file wants it read again.
+        while signal.sigwait(KEPT_SIGNALS) == RELOAD_SIGNAL and options.security is not None:
+            host.reload_security()
+        host.drain()
+        _wait_until_idle(host, options.grace_seconds)
     finally:
-        stopped = host.stop()
+        # What runs by now has had its time, or nobody could ask anything yet.
+        stopped = host.stop(grace_seconds=0.0)
         # One that came once more, while the host was stopping, has been answered too.
-        while signal.sigtimedwait(STOP_SIGNALS, 0) is not None:
+        while signal.sigtimedwait(KEPT_SIGNALS, 0) is not None:
             pass
         gc.unfreeze()
     if not stopped:

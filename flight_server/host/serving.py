@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from engine.changelog import SnapshotRetention
+from engine.changelog.snapshot import snapshot_retention
 from engine.cluster.deployment import Deployment, HostEntry, parse_deployment
 from engine.cluster.reports import HostName
 from engine.errors import InvalidInput
@@ -20,12 +20,15 @@ from engine.replica.scrubber import MIB, ScrubOptions
 from engine.replica.snapshotter import SnapshotOptions
 from engine.service import QueryOptions
 from engine.state.state_options import StateOptions
-from flight_server.host.host import DEFAULT_PORT, HostOptions
+from flight_server.client.secret_files import read_secret
+from flight_server.host.host import DEFAULT_PORT, GRACE_SECONDS, HostOptions
 from flight_server.host.ports import free_ports
 from flight_server.server.limits import ServerLimits
 
 LOOPBACK = "127.0.0.1"
 DEPLOYMENT_FILE = "livestate.toml"
+SLOW_SECONDS = 1.0
+"""How long the quickest statement takes that the log has with its plan."""
 
 
 @dataclass(frozen=True)
@@ -41,20 +44,34 @@ class ServeArguments:
         replication: How many of these hold a partition.
         address: Where to listen.
         port: Where to listen; with several processes the first of as many.
+        advertise: What others dial, address and perhaps port; with several processes.
+        http_address: Where probes and metrics are answered, address and port; with several processes the port
+            of the first.
+        grace: Seconds for which running statements may go on at a stop.
         poll_interval: Seconds between looks for epochs.
         memory: Bytes that queries may use.
         spill: Bytes of disk that they may use beyond that; 0 for none.
         answers: Bytes for answers that are kept; 0 for none.
         cache: Bytes for decoded columns.
         threads: Threads for queries.
+        apply_threads: Partitions that take an epoch side by side.
+        compaction_threads: Partitions that are compacted side by side.
         max_statements: Statements computed at once.
+        max_lag: Seconds ago that the oldest commit may be which an answer lacks.
         snapshot_after: Bytes of changelog after which a snapshot is due; 0 for never.
         snapshots_kept: How many snapshots stay, with the epochs behind them.
         snapshot_tail: Seconds for which epochs before them stay.
         scrub_every: Seconds from one scrub to the next; 0 for none.
         scrub_rate: MiB a second that one reads at most.
         token: What callers must present.
+        security: File that says how callers prove who they are.
+        audit_log: File that gets a line for what is asked and refused.
+        audit_digests: The lines have digests of statements alone.
+        log_format: How lines of the log look.
+        log_level: Which lines there are.
+        slow_statement: Seconds of the quickest statement that the log has with its plan; 0 for none.
         open_to_all: May be open to other machines.
+        insecure: May do without TLS there.
         tls_certificate: File with the PEM certificate.
         tls_key: File with its key.
         tls_roots: File with the PEM certificates that vouch for the other hosts.
@@ -68,20 +85,33 @@ class ServeArguments:
     replication: int | None = None
     address: str | None = None
     port: int | None = None
+    advertise: str | None = None
+    http_address: str | None = None
+    grace: float | None = None
     poll_interval: float | None = None
     memory: int | None = None
     spill: int | None = None
     answers: int | None = None
     cache: int | None = None
     threads: int | None = None
+    apply_threads: int | None = None
+    compaction_threads: int | None = None
     max_statements: int | None = None
+    max_lag: float | None = None
     snapshot_after: int | None = None
     snapshots_kept: int | None = None
     snapshot_tail: float | None = None
     scrub_every: float | None = None
     scrub_rate: float | None = None
     token: str | None = field(default=None, repr=False)
+    security: Path | None = None
+    audit_log: Path | None = None
+    audit_digests: bool = False
+    log_format: str = "text"
+    log_level: str = "info"
+    slow_statement: float = SLOW_SECONDS
     open_to_all: bool = False
+    insecure: bool = False
     tls_certificate: Path | None = None
     tls_key: Path | None = None
     tls_roots: Path | None = None
@@ -105,9 +135,15 @@ def host_options(given: ServeArguments) -> HostOptions:
         raise InvalidInput("A deployment has several hosts: say with --host which of them this is.")
     if given.changelog is not None:
         raise InvalidInput("The deployment file says which changelog is served: leave --changelog out.")
+    if given.advertise is not None:
+        raise InvalidInput(
+            "What others dial is the host's uri in the deployment file: leave --advertise out. Where the "
+            "host listens is --address."
+        )
     deployment = read_deployment(given.deployment)
     entry = deployment.host(given.host)
     place = urlsplit(entry.uri)
+    _check_reachable(deployment)
     named = None if entry.data is None else Path(entry.data)
     data = named if given.data is None else given.data
     if data is None:
@@ -133,6 +169,11 @@ def _lone_host(given: ServeArguments) -> HostOptions:
         raise InvalidInput(
             "Give the host its --changelog and its --data, or a --deployment file and its --host name."
         )
+    if given.advertise is not None:
+        raise InvalidInput(
+            "A host without others tells nobody where it is: leave --advertise out; where it listens is "
+            "--address."
+        )
     port = DEFAULT_PORT if given.port is None else given.port
     return _options(given, given.changelog, given.data, given.address or LOOPBACK, port, None, "")
 
@@ -147,27 +188,45 @@ def _options(
     name: str,
 ) -> HostOptions:
     follower, queries, limits = FollowerOptions(), QueryOptions(), ServerLimits()
+    poll_seconds = given.poll_interval or follower.poll_seconds
+    if given.max_lag is not None and given.max_lag < 2 * poll_seconds:
+        raise InvalidInput(
+            f"The host looks for epochs every {poll_seconds:g} seconds (--poll-interval): --max-lag must be "
+            "at least twice that."
+        )
     return HostOptions(
         changelog=changelog,
         data=data,
         address=address,
         port=port,
         token=given.token,
+        security=given.deployment
+        if given.security is None and deployment is not None and deployment.has_security
+        else given.security,
+        audit_log=given.audit_log,
+        audits_texts=not given.audit_digests,
+        slow_seconds=given.slow_statement or None,
         open_to_all=given.open_to_all,
+        insecure=given.insecure,
         tls_certificate=_bytes(given.tls_certificate),
-        tls_key=_bytes(given.tls_key),
+        tls_key=b"" if given.tls_key is None else read_secret(given.tls_key, "The file with the host's key"),
         tls_roots=_bytes(given.tls_roots),
+        grace_seconds=GRACE_SECONDS if given.grace is None else given.grace,
+        http=None if given.http_address is None else parse_http_address(given.http_address),
         follower=FollowerOptions(
-            poll_seconds=given.poll_interval or follower.poll_seconds,
+            poll_seconds=poll_seconds,
             state=StateOptions() if given.cache is None else StateOptions(cache_bytes=given.cache),
             snapshots=_snapshots(given),
             scrubs=_scrubs(given),
+            apply_threads=given.apply_threads or follower.apply_threads,
+            compaction_threads=given.compaction_threads or follower.compaction_threads,
         ),
         queries=QueryOptions(
             memory_limit_bytes=given.memory or queries.memory_limit_bytes,
             threads=given.threads or queries.threads,
             spill_limit_bytes=queries.spill_limit_bytes if given.spill is None else given.spill,
             answer_bytes=given.answers,
+            max_lag_seconds=given.max_lag,
         ),
         limits=ServerLimits(max_statements=given.max_statements or limits.max_statements),
         deployment=deployment,
@@ -189,21 +248,6 @@ def _scrubs(given: ServeArguments) -> ScrubOptions:
     return ScrubOptions(
         default.rate_bytes if given.scrub_rate is None else given.scrub_rate * MIB,
         default.every_seconds if given.scrub_every is None else given.scrub_every,
-    )
-
-
-def snapshot_retention(kept: int | None, tail_seconds: float | None) -> SnapshotRetention:
-    """What stays of a changelog before its snapshots.
-
-    Args:
-        kept: How many snapshots stay; None for the default.
-        tail_seconds: Seconds for which epochs before them stay; None for the default.
-    """
-    default = SnapshotRetention()
-    return replace(
-        default,
-        kept=kept or default.kept,
-        tail_seconds=default.tail_seconds if tail_seconds is None else tail_seconds,
     )
 
 
@@ -259,20 +303,18 @@ def local_deployment(given: ServeArguments) -> Deployment:
     Raises:
         InvalidInput: Something is missing or contradicts the rest.
     """
+    if given.http_address is not None:
+        parse_http_address(given.http_address)
     if given.deployment is not None or given.host is not None:
         raise InvalidInput("--processes makes a deployment of its own: leave --deployment and --host out.")
     if given.changelog is None or given.data is None or given.processes is None:
         raise InvalidInput("Give the processes a --changelog and a --data directory.")
-    ports = _ports(given)
     scheme = "grpc" if given.tls_certificate is None else "grpc+tls"
-    address = _reachable_address(given.address or LOOPBACK)
     hosts = tuple(
         HostEntry(
-            HostName(str(number)),
-            f"{scheme}://{address}:{port}",
-            str((given.data / f"host-{number}").absolute()),
+            HostName(str(number)), f"{scheme}://{place}", str((given.data / f"host-{number}").absolute())
         )
-        for number, port in enumerate(ports, 1)
+        for number, place in enumerate(_advertised_places(given, _ports(given)), 1)
     )
     replication = given.replication or 1
     if replication > len(hosts):
@@ -290,15 +332,97 @@ def _ports(given: ServeArguments) -> Sequence[int]:
     return range(first, first + given.processes)
 
 
-def _reachable_address(address: str) -> str:
-    """An address under which a process that listens on all interfaces is reached from this machine."""
+def _advertised_places(given: ServeArguments, ports: Sequence[int]) -> Sequence[str]:
+    """Address and port of each process, as others dial them."""
+    address = given.address or LOOPBACK
+    if given.advertise is not None:
+        address, first = _parse_place("--advertise", given.advertise)
+        if first is not None:
+            ports = range(first, first + len(ports))
+    if not is_wildcard(address):
+        return [f"[{address}]:{port}" if ":" in address else f"{address}:{port}" for port in ports]
+    if len(ports) > 1:
+        raise InvalidInput(
+            f"Nobody can dial {address}, and each process tells the others and its clients where it is: say "
+            "with --advertise by which name or number this machine is reached."
+        )
+    return [f"{LOOPBACK}:{port}" for port in ports]
+
+
+def _check_reachable(deployment: Deployment) -> None:
+    for entry in deployment.hosts:
+        address = urlsplit(entry.uri).hostname
+        if len(deployment.hosts) > 1 and address is not None and is_wildcard(address):
+            raise InvalidInput(
+                f"The uri of host {entry.name} in the deployment file is what others dial, and nobody can "
+                f"dial {address}: name the host there as others reach it, and have it listen with --address "
+                f"{address}."
+            )
+
+
+def is_wildcard(address: str) -> bool:
+    """Whether an address stands for all interfaces of a machine: one can listen there, and not dial it.
+
+    Args:
+        address: A name or number.
+    """
     try:
-        number = ipaddress.ip_address(address)
+        return ipaddress.ip_address(address).is_unspecified
     except ValueError:
-        return address
-    if number.is_unspecified:
-        return LOOPBACK
-    return f"[{address}]" if number.version == 6 else address
+        return False
+
+
+def parse_http_address(text: str) -> tuple[str, int]:
+    """Where probes and metrics are answered.
+
+    Args:
+        text: Address and port, such as `127.0.0.1:9464` or `[::1]:9464`.
+
+    Returns:
+        Address and port.
+
+    Raises:
+        InvalidInput: It is none.
+    """
+    address, port = _parse_place("--http-address", text, least_port=0)
+    if port is None:
+        raise InvalidInput(f"--http-address is {text!r}; it must have a port, too, such as 127.0.0.1:9464.")
+    return address, port
+
+
+def _parse_place(option: str, text: str, least_port: int = 1) -> tuple[str, int | None]:
+    """Address and perhaps port of `HOST`, `HOST:PORT` or `[HOST]:PORT`."""
+    try:
+        parts = urlsplit(f"//{text}")
+        address, port = parts.hostname, parts.port
+    except ValueError:
+        address, port = None, None
+    # Blanks, paths, users and half addresses of version 6 are all that can be beside the two.
+    said = f"[{address}]" if address and ":" in address else address
+    if not address or text.lower() != (said if port is None else f"{said}:{port}"):
+        raise InvalidInput(
+            f"{option} is {text!r}; it must be an address such as db1.example or 10.0.0.7:8815."
+        )
+    if port is not None and port < least_port:
+        raise InvalidInput(f"{option} has port {port}; it must be from {least_port} to 65535.")
+    return address, port
+
+
+def http_address_of(given: ServeArguments, entry: HostEntry) -> str | None:
+    """Where one of several processes answers probes and metrics: on consecutive ports, or on free ones.
+
+    Args:
+        given: The command line of all.
+        entry: One of `local_deployment`.
+
+    Returns:
+        Its `--http-address`; None for nowhere.
+    """
+    if given.http_address is None:
+        return None
+    address, port = parse_http_address(given.http_address)
+    shown = f"[{address}]" if ":" in address else address
+    return f"{shown}:{port + int(entry.name) - 1 if port else 0}"
 
 
 def deployment_text(deployment: Deployment) -> str:

@@ -1,5 +1,5 @@
-"""The signals that end a host in order, kept back until it asks for them. Imports nothing that starts a
-thread.
+"""The signals that end a host in order, or have it read files again, kept back until it asks for them.
+Imports nothing that starts a thread.
 """
 
 from __future__ import annotations
@@ -9,6 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+RELOAD_SIGNAL = signal.SIGHUP
+"""Has a host read again by what callers prove who they are."""
+KEPT_SIGNALS = (*STOP_SIGNALS, RELOAD_SIGNAL)
 
 
 @contextmanager
@@ -20,7 +23,7 @@ def block_stop_signals() -> Iterator[None]:
     signal to any thread that takes it: one that is older than the mask, such as those that numpy starts when
     it is imported, ends the process at once.
     """
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, KEPT_SIGNALS)
     try:
         yield
     finally:

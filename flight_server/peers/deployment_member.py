@@ -11,6 +11,7 @@ from engine.catalog.host_statuses import hosts_table
 from engine.cluster.deployment import Deployment
 from engine.cluster.reports import HostName
 from engine.coordinator.deployment_hosts import DeploymentHosts
+from engine.errors import LivestateError
 from engine.scan import StoreSource
 from flight_server.peers.host_tables import replicas_table
 from flight_server.peers.peers import FlightPeers, PeerOptions
@@ -25,6 +26,9 @@ class ClusterHost:
         source: Its stores.
         changelog: Identity of the changelog that it follows; empty while it has none.
         options: How hosts talk to each other.
+
+    Attributes:
+        here: As the argument.
     """
 
     def __init__(
@@ -36,9 +40,9 @@ class ClusterHost:
         options: PeerOptions | None = None,
     ) -> None:
         self._deployment = deployment
-        self._here = deployment.host(here).name
+        self.here = deployment.host(here).name
         self._source = source
-        self.peers = FlightPeers(self._here, self.uris, source.report, changelog, options)
+        self.peers = FlightPeers(self.here, self.uris, source.report, changelog, options)
 
     @property
     def uris(self) -> Mapping[HostName, str]:
@@ -55,11 +59,15 @@ class ClusterHost:
 
     def coordinator_view(self) -> DeploymentHosts:
         """The deployment as a coordinator sees it."""
-        return DeploymentHosts(self.peers, self._here, self._deployment.assignment.order, self.uris)
+        return DeploymentHosts(self.peers, self.here, self._deployment.assignment.order, self.uris)
 
     def receive(self, body: bytes) -> bytes:
         """Answer a report of another host, as `FlightPeers.receive`."""
         return self.peers.receive(body)
+
+    def ask_others(self, sql: str) -> Mapping[HostName, pa.Table | LivestateError]:
+        """As `FlightPeers.ask_all`."""
+        return self.peers.ask_all(sql)
 
     def hosts(self) -> pa.Table:
         """How the hosts stand: a table of `engine.catalog.host_statuses.HOSTS_SCHEMA`."""

@@ -6,10 +6,12 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from weakref import WeakSet
 
+import pyarrow as pa
 from pyarrow import flight
 
 from engine.cluster.fragments import FragmentRequest
@@ -17,13 +19,17 @@ from engine.cluster.reports import GroupReport, HostName, HostReport, HostStatus
 from engine.duckdb.deadline import Deadline, Watcher
 from engine.errors import DeadlineExceeded, InvalidInput, LivestateError, Unavailable
 from engine.model.schema import GroupName, StoreName
+from engine.telemetry.spans import span
 from flight_server.client.connection import CHANNEL_OPTIONS, FLIGHT_FAILURES, Connection
 from flight_server.client.connection_options import ConnectionOptions
 from flight_server.peers.failure_detector import FailureDetector
 from flight_server.peers.peer_rows import PeerRows, is_lost, peer_error
 from flight_server.peers.sent_columns import SentColumns, without_columns
+from flight_server.wire.call_headers import statement_headers
+from flight_server.wire.diagnosis_messages import PeerFacts
 from flight_server.wire.fragment_messages import FragmentTicket
 from flight_server.wire.report_messages import SentReport, parse_report
+from flight_server.wire.tickets import Statement
 
 REPORT_ACTION = "livestate.report"
 LEAST_REPORT_SECONDS = 0.2
@@ -92,7 +98,7 @@ class _Peer:
         command = flight.FlightDescriptor.for_command(FragmentTicket.from_request(request).to_bytes())
         try:
             writer, reader = self._connection.client.do_exchange(
-                command, self._connection.call_options(timeout)
+                command, self._connection.call_options(timeout, headers=statement_headers())
             )
         except FLIGHT_FAILURES as error:
             raise self._error(error) from error
@@ -117,6 +123,24 @@ class _Peer:
             return bytes(answer.body.to_pybytes())
         except FLIGHT_FAILURES as error:
             raise self._error(error) from error
+
+    def probe(self, timeout_seconds: float) -> PeerFacts:
+        """Call it, and see whether it answers."""
+        begun = time.perf_counter()
+        try:
+            self._connection.act("livestate.health", b"", timeout_seconds)
+        except LivestateError as error:
+            return PeerFacts(self._connection.uri, error.message)
+        return PeerFacts(self._connection.uri, "", time.perf_counter() - begun)
+
+    def ask(self, sql: str, timeout_seconds: float) -> pa.Table | LivestateError:
+        """What it answers to a small statement, or why it does not."""
+        ticket = flight.Ticket(Statement(sql, timeout_seconds=timeout_seconds).to_bytes())
+        try:
+            call = self._connection.call_options(timeout_seconds)
+            return self._connection.client.do_get(ticket, call).read_all()
+        except FLIGHT_FAILURES as error:
+            return self._error(error)
 
     def _error(self, error: Exception) -> LivestateError:
         trailer = self._connection.latest_trailer()
@@ -172,6 +196,9 @@ class FlightPeers:
         self._sent_reports = 0
         self._started = time.time_ns() // 1000
         self._stopping = False
+        self._is_draining = False
+        self._told: dict[HostName, int] = {}
+        """How many changes of this host each other one was told of."""
         self._seen = threading.local()
         self._watcher = Watcher()
         self._threads = [
@@ -211,10 +238,11 @@ class FlightPeers:
         self, host: HostName, request: FragmentRequest, cancelled: Callable[[], bool] | None = None
     ) -> PeerRows:
         """As `Peers.run`."""
-        rows = self._peers[host].begin(request)
-        with self._watcher.watch(Deadline(None, cancelled), rows.close):
-            rows.open(request.inputs)
-        return rows
+        with span("ask host", host=str(host)):
+            rows = self._peers[host].begin(request)
+            with self._watcher.watch(Deadline(None, cancelled), rows.close):
+                rows.open(request.inputs)
+            return rows
 
     def wait_for_change(self, timeout_seconds: float) -> bool:
         """As `Peers.wait_for_change`."""
@@ -238,6 +266,36 @@ class FlightPeers:
             }
         return {self._here: HostStatus(alive=True, report=self._own_report()), **others}
 
+    def others_alive(self) -> Mapping[HostName, bool | None]:
+        """Which of the other hosts are alive; None for those that were never heard of."""
+        with self._changed:
+            now = self._clock()
+            return {
+                name: None if self._contacts.contact(name) is None else self._contacts.is_alive(name, now)
+                for name in self._peers
+            }
+
+    def probe_all(self) -> Mapping[str, PeerFacts]:
+        """Call each other host at its advertised address, and see whether it answers."""
+        timeout = self._options.report_timeout_seconds
+        with ThreadPoolExecutor(max(1, len(self._peers)), "probe") as threads:
+            facts = threads.map(lambda peer: peer.probe(timeout), self._peers.values())
+            return {str(name): each for name, each in zip(self._peers, facts, strict=True)}
+
+    def ask_all(self, sql: str) -> Mapping[HostName, pa.Table | LivestateError]:
+        """Ask each other host something that it answers at once.
+
+        Args:
+            sql: A statement.
+
+        Returns:
+            The answers by host, or why there is none.
+        """
+        timeout = self._options.report_timeout_seconds
+        with ThreadPoolExecutor(max(1, len(self._peers)), "ask") as threads:
+            answers = threads.map(lambda peer: peer.ask(sql, timeout), self._peers.values())
+            return dict(zip(self._peers, answers, strict=True))
+
     # ---- reports
 
     def announce_change(self) -> None:
@@ -246,6 +304,30 @@ class FlightPeers:
             self._own_changes += 1
             self._changes += 1
             self._changed.notify_all()
+
+    def note_drain(self, *, is_draining: bool) -> None:
+        """Take note that this host is about to stop, or is not any more, and tell the others soon."""
+        with self._changed:
+            self._is_draining = is_draining
+        self.announce_change()
+
+    def wait_until_told(self, timeout_seconds: float) -> bool:
+        """Wait until all hosts that are alive know how this one stands now.
+
+        Args:
+            timeout_seconds: How long at most.
+
+        Returns:
+            Whether they do.
+        """
+        with self._changed:
+            changes = self._own_changes
+
+            def is_told(name: HostName) -> bool:
+                is_alive = self._contacts.is_alive(name, self._clock())
+                return not is_alive or self._told.get(name, 0) >= changes
+
+            return self._changed.wait_for(lambda: all(map(is_told, self._peers)), timeout_seconds)
 
     def receive(self, body: bytes) -> bytes:
         """Answer a report of another host.
@@ -279,7 +361,7 @@ class FlightPeers:
                 self._changed.notify_all()
 
     def _own_report(self) -> HostReport:
-        return HostReport(self._here, *self._report())
+        return HostReport(self._here, *self._report(), is_draining=self._is_draining)
 
     def own_bytes(self) -> bytes:
         """This host's report, as it is sent to whom nothing is known of; columns are for those it calls."""
@@ -316,9 +398,11 @@ class FlightPeers:
         complaint, told = "", SentColumns()
         while not self._stopping:
             with self._changed:
-                reported_changes: int | None = self._own_changes
+                changes = self._own_changes
+            reported_changes: int | None = changes
             try:
                 self._exchange_reports(peer, told)
+                self._note_told(peer.name, changes)
                 complaint = ""
             except BaseException as error:  # noqa: BLE001 - the top of the thread: without it this host would be dead to the other one
                 # That nobody answers is seen where it matters. What is wrong in another way stays so, and is
@@ -334,6 +418,13 @@ class FlightPeers:
                 complaint = str(error)
                 reported_changes = None
             self._wait_for_news(reported_changes)
+
+    def _note_told(self, host: HostName, changes: int) -> None:
+        """Take note that another host knows of so many changes."""
+        with self._changed:
+            self._told[host] = changes
+            if self._is_draining:
+                self._changed.notify_all()
 
     def _exchange_reports(self, peer: _Peer, told: SentColumns) -> None:
         try:

@@ -5,32 +5,59 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any, Protocol
 
 import pyarrow as pa
 from pyarrow import flight
 
-from engine.errors import InvalidInput, LivestateError, NotFound, Unsupported
+from engine.access.principal import Permission, Principal
+from engine.errors import Forbidden, InvalidInput, LivestateError, NotFound, Unsupported
 from engine.model.schema import Epoch, GroupName
 from engine.replica.scrubber import ScrubStatus
 from engine.service import QueryService
-from engine.sql.tokens import dialect_of
+from engine.sql.catalog_tables import CATALOG, SCHEMA
 from flight_server.peers.deployment_member import ClusterHost
-from flight_server.server.catalog import CATALOG, DB_SCHEMA
+from flight_server.server.audit import OK, AuditLog, peer_of
+from flight_server.server.callers import Callers
+from flight_server.server.drain import Drain
+from flight_server.server.ledger import Ledger
 from flight_server.server.running_calls import Calls
-from flight_server.server.sessions import FORGET_COOKIE, SessionOptions, caller_options, checked_flag
+from flight_server.server.sessions import FORGET_COOKIE, caller_options
 from flight_server.server.statements import Statements, engine_session
+from flight_server.wire.boundary import kind_name
+from flight_server.wire.diagnosis_messages import DIAGNOSE_ACTION, HostDiagnosis
 from flight_server.wire.fragment_messages import FRAGMENT_MARK, parse_fragment
 from flight_server.wire.messages import Message, new, pack, parse, unpack
-from flight_server.wire.read_point_options import READ_POINT_OPTIONS, as_of_text
-from flight_server.wire.tickets import Statement, checked_timeout, parse_ticket
+from flight_server.wire.read_point_options import as_of_text
+from flight_server.wire.tickets import Statement, parse_ticket
 
 LONGEST_HOLD = 600.0
 """Seconds for which an epoch can be held at once."""
 _CANCELLING = 2
 _CLOSED = 1
 _INVALID_NAME, _INVALID_VALUE = 1, 2
+_PERMISSIONS = {
+    "livestate.notify": Permission.NOTIFY,
+    "livestate.scrub": Permission.OPERATE,
+    DIAGNOSE_ACTION: Permission.OPERATE,
+    "livestate.drain": Permission.OPERATE,
+    "livestate.report": Permission.PEER,
+}
+"""What an action needs that needs another permission than `READ`."""
+_FOR_EVERYBODY = frozenset({"livestate.health", "SetSessionOptions", "GetSessionOptions", "CloseSession"})
+"""Actions for whoever has proved who it is: they tell nothing of stores."""
+_FOR_OPERATORS = frozenset(
+    {"livestate.hosts", "livestate.replicas", "CreatePreparedStatement", "ClosePreparedStatement"}
+    | {"CancelQuery", "CancelFlightInfo"}
+)
+"""Actions that an operator may do without reading stores, beside those that `_PERMISSIONS` has."""
+_AUDITED = frozenset({"livestate.scrub", "livestate.drain", "CancelQuery", "CancelFlightInfo"})
+"""Actions that get a line in the audit log: they change what others notice."""
+_LONGEST_BODY = 1000
+"""Bytes of an action's body that the audit log has."""
+_OF_ALL_STORES = frozenset({"livestate.hosts", "livestate.replicas"})
+"""Actions that tell of stores which may not exist for whoever calls."""
 _NO_TRANSACTIONS = "livestate has no transactions: each query reads one consistent epoch of each store."
 
 
@@ -48,6 +75,13 @@ class Scrubs(Protocol):
         """How far it is."""
 
 
+class SelfReport(Protocol):
+    """Looks at the host; as `flight_server.host.self_report.SelfReport` does."""
+
+    def diagnosis(self) -> HostDiagnosis:
+        """How it stands now."""
+
+
 class Actions:
     """The actions that a host knows.
 
@@ -55,10 +89,15 @@ class Actions:
         service: Answers statements.
         statements: Prepares them.
         calls: Knows what runs.
+        callers: Knows who calls.
+        ledger: Knows what each principal has taken.
         notify: Told of a store group that may have a new epoch; None: any may.
         ready: Whether the host has caught up with the changelog once.
+        drain: Sends clients to other hosts.
         cluster: The deployment that the host belongs to; None: none.
         scrubs: Reads what the host has stored; None: it has nothing.
+        audit: Gets a line for each action that changes something; None: there is none.
+        self_report: Looks at the host; None: nobody does.
     """
 
     def __init__(
@@ -66,16 +105,26 @@ class Actions:
         service: QueryService,
         statements: Statements,
         calls: Calls,
+        callers: Callers,
+        ledger: Ledger,
         notify: Callable[[GroupName | None], None],
         ready: Callable[[], bool],
+        drain: Drain,
         cluster: ClusterHost | None = None,
         scrubs: Scrubs | None = None,
+        audit: AuditLog | None = None,
+        self_report: SelfReport | None = None,
     ) -> None:
+        self._self_report = self_report
+        self._ledger = ledger
+        self._audit = audit
         self._service = service
         self._statements = statements
         self._calls = calls
+        self._callers = callers
         self._notify = notify
         self._ready = ready
+        self._drain = drain
         self._cluster = cluster
         self._scrubs = scrubs
         self._handlers: Mapping[str, Callable[[Any, bytes], Iterable[bytes]]] = {
@@ -90,6 +139,8 @@ class Actions:
             "livestate.health": self._health,
             "livestate.hold": self._hold,
             "livestate.scrub": self._scrub,
+            DIAGNOSE_ACTION: self._diagnose,
+            "livestate.drain": self._change_drain,
             "livestate.report": self._report,
             "livestate.hosts": self._hosts,
             "livestate.replicas": self._replicas,
@@ -119,31 +170,66 @@ class Actions:
             The bodies of its results.
 
         Raises:
+            Unauthenticated: The caller proved nothing.
+            Forbidden: The caller may not do it.
             Unsupported: There is no such action.
             LivestateError: It failed, by kind.
         """
+        if name in _FOR_EVERYBODY:
+            principal = self._callers.principal(context)
+        else:
+            others = (Permission.OPERATE,) if name in _FOR_OPERATORS else ()
+            principal = self._callers.check(context, _PERMISSIONS.get(name, Permission.READ), *others)
+        is_operator = principal.may(Permission.OPERATE)
+        if name in _OF_ALL_STORES and principal.scope is not None and not is_operator:
+            raise Forbidden(f"{name} tells of all stores: that takes the role reader.")
         handler = self._handlers.get(name)
         if handler is None:
             raise Unsupported(f"There is no action {name[:100]!r}; there are {', '.join(self._handlers)}.")
-        return handler(context, body)
+        if name not in _AUDITED or self._audit is None:
+            return handler(context, body)
+        return self._audited_answer(context, name, body, principal, self._audit)
+
+    def _audited_answer(
+        self, context: Any, name: str, body: bytes, principal: Principal, audit: AuditLog
+    ) -> Iterable[bytes]:
+        facts = {"action": name, "body": body[:_LONGEST_BODY].decode(errors="replace")}
+        try:
+            answer = self._handlers[name](context, body)
+        except LivestateError as error:
+            audit.write(
+                "action",
+                principal,
+                peer_of(context),
+                facts | {"outcome": kind_name(error), "error": error.message},
+            )
+            raise
+        audit.write("action", principal, peer_of(context), facts | {"outcome": OK})
+        return answer
 
     def _create_prepared(self, context: Any, body: bytes) -> Iterable[bytes]:
         message = _unpack_expected("ActionCreatePreparedStatementRequest", body)
-        return [pack(self._statements.prepare(self._statements.statement_of_query(context, message)))]
+        self._calls.check_open()
+        statements = self._statements.for_principal(self._callers.principal(context))
+        return [pack(statements.prepare(statements.statement_of_query(context, message), context))]
+
+    def _service_for(self, context: Any) -> QueryService:
+        """What answers whoever calls."""
+        return self._service.restrict(self._callers.principal(context).scope)
 
     def _close_prepared(self, context: Any, body: bytes) -> Iterable[bytes]:
         self._statements.statement_of_handle(_unpack_expected("ActionClosePreparedStatementRequest", body))
         return []
 
     def _cancel_query(self, context: Any, body: bytes) -> Iterable[bytes]:
-        self._cancel(_unpack_expected("ActionCancelQueryRequest", body).info)
+        self._cancel(context, _unpack_expected("ActionCancelQueryRequest", body).info)
         return [pack(new("ActionCancelQueryResult", result=_CANCELLING))]
 
     def _cancel_flight_info(self, context: Any, body: bytes) -> Iterable[bytes]:
-        self._cancel(parse("CancelFlightInfoRequest", body).info)
+        self._cancel(context, parse("CancelFlightInfoRequest", body).info)
         return [new("CancelFlightInfoResult", status=_CANCELLING).SerializeToString()]
 
-    def _cancel(self, info: bytes) -> None:
+    def _cancel(self, context: Any, info: bytes) -> None:
         try:
             tickets = [
                 bytes(endpoint.ticket.ticket) for endpoint in flight.FlightInfo.deserialize(info).endpoints
@@ -152,7 +238,8 @@ class Actions:
             raise InvalidInput(
                 "What is to be cancelled is no FlightInfo: its bytes are damaged or cut off."
             ) from error
-        cancelled = [self._calls.cancel(_call_id(ticket)) for ticket in tickets]
+        principal = self._callers.principal(context)
+        cancelled = [self._calls.cancel(_call_id(ticket), principal) for ticket in tickets]
         if not any(cancelled):
             raise NotFound("The query to cancel does not run here (any more).")
 
@@ -160,7 +247,7 @@ class Actions:
         options, errors = caller_options(context), {}
         for name, value in parse("SetSessionOptionsRequest", body).session_options.items():
             try:
-                options = self._change_option(options, name, _option(value))
+                options = options.change(name, _option(value))
             except NotFound:
                 errors[name] = new("SetSessionOptionsError", value=_INVALID_NAME)
             except LivestateError:
@@ -168,35 +255,12 @@ class Actions:
         context.add_header("set-cookie", options.to_cookie())
         return [new("SetSessionOptionsResult", errors=errors).SerializeToString()]
 
-    def _change_option(self, options: SessionOptions, name: str, value: object) -> SessionOptions:
-        if name == "timeout":
-            return replace(options, timeout_seconds=checked_timeout(_number(value)))
-        if name == "parallel_endpoints":
-            return replace(options, parallel_endpoints=checked_flag(value))
-        if name in READ_POINT_OPTIONS:
-            return options.with_read_point(name, value)
-        if not isinstance(value, str | None):
-            raise InvalidInput(f"The session option {name} must be a text.")
-        if name == "dialect":
-            if value:
-                dialect_of(value)
-            return replace(options, dialect=value or "")
-        only = {"catalog": CATALOG, "schema": DB_SCHEMA}
-        if name not in only:
-            raise NotFound(
-                f"There is no session option {name!r}; there are dialect, timeout, "
-                f"{', '.join(READ_POINT_OPTIONS)}, parallel_endpoints, catalog and schema."
-            )
-        if value not in (None, "", only[name]):
-            raise InvalidInput(f"There is only the {name} {only[name]}.")
-        return options
-
     def _get_session_options(self, context: Any, body: bytes) -> Iterable[bytes]:
         parse("GetSessionOptionsRequest", body)
         options = caller_options(context)
         texts = {
             "catalog": CATALOG,
-            "schema": DB_SCHEMA,
+            "schema": SCHEMA,
             "dialect": engine_session(Statement("", options.dialect)).dialect,
         }
         values = {name: new("SessionOptionValue", string_value=text) for name, text in texts.items()}
@@ -208,6 +272,8 @@ class Actions:
             values["max_staleness"] = new(
                 "SessionOptionValue", double_value=options.read_point.max_staleness_seconds
             )
+        if options.read_point.allow_stale:
+            values["allow_stale"] = new("SessionOptionValue", bool_value=True)
         if options.parallel_endpoints:
             values["parallel_endpoints"] = new("SessionOptionValue", bool_value=True)
         if as_of_text(options.read_point):
@@ -226,16 +292,21 @@ class Actions:
             raise InvalidInput(
                 "The body of livestate.notify is the name of a store group in UTF-8, or empty."
             ) from error
+        self._ledger.note_notification(self._callers.principal(context))
         self._notify(GroupName(group) if group else None)
         return []
 
     def _health(self, context: Any, body: bytes) -> Iterable[bytes]:
-        stores = len(self._service.source.definitions())
-        return [json.dumps({"ready": self._ready(), "stores": stores, "running": len(self._calls)}).encode()]
+        stores = len(self._service_for(context).source.definitions())
+        document = {"ready": self._ready(), "stores": stores, "running": len(self._calls)}
+        if self._drain.is_on:
+            document |= {"ready": False, "draining": True}
+        return [json.dumps(document).encode()]
 
     def _hold(self, context: Any, body: bytes) -> Iterable[bytes]:
         epochs, seconds = _parse_hold(body)
-        self._service.source.hold(epochs, seconds)
+        self._ledger.note_hold(self._callers.principal(context), epochs, seconds)
+        self._service_for(context).source.hold(epochs, seconds)
         return []
 
     def _scrub(self, context: Any, body: bytes) -> Iterable[bytes]:
@@ -250,6 +321,19 @@ class Actions:
             case _:
                 status = self._scrubs.scrub_status
         return [json.dumps(asdict(status)).encode()]
+
+    def _diagnose(self, context: Any, body: bytes) -> Iterable[bytes]:
+        if self._self_report is None:
+            raise Unsupported("This host does not look at itself.")
+        return [self._self_report.diagnosis().to_bytes()]
+
+    def _change_drain(self, context: Any, body: bytes) -> Iterable[bytes]:
+        match _parse_drain(body):
+            case "begin":
+                self._drain.begin()
+            case "end":
+                self._drain.end()
+        return [json.dumps({"draining": self._drain.is_on, "running": len(self._calls)}).encode()]
 
     def _report(self, context: Any, body: bytes) -> Iterable[bytes]:
         return [self._deployment().receive(body)]
@@ -306,6 +390,18 @@ def _parse_scrub(body: bytes) -> tuple[str, float | None]:
     return step, rate
 
 
+def _parse_drain(body: bytes) -> str:
+    """What is to be done."""
+    wanted = InvalidInput('The body of livestate.drain is {"do": "begin", "end" or "status"}.')
+    try:
+        step = json.loads(body)["do"]
+    except (ValueError, RecursionError, KeyError, TypeError) as error:
+        raise wanted from error
+    if step not in ("begin", "end", "status"):
+        raise wanted
+    return str(step)
+
+
 def _call_id(ticket: bytes) -> bytes:
     if ticket.startswith(FRAGMENT_MARK):
         return parse_fragment(ticket).call_id
@@ -337,13 +433,3 @@ def _unpack_expected(name: str, body: bytes) -> Message:
 def _option(value: Message) -> object:
     field = value.WhichOneof("option_value")
     return None if field is None else getattr(value, field)
-
-
-def _number(value: object) -> object:
-    # Drivers whose connection properties are texts send numbers as such.
-    if not isinstance(value, str):
-        return value
-    try:
-        return float(value) if value else None
-    except ValueError as error:
-        raise InvalidInput("The session option timeout must be a number of seconds above 0.") from error

@@ -15,14 +15,13 @@ import pyarrow as pa
 
 from engine.errors import InvalidInput
 from engine.model.schema import StoreDefinition, StoreName
-from engine.model.sql_types import sql_type
 from engine.scan import StoreSource
+from engine.sql.catalog_tables import CATALOG, SCHEMA, key_name, listed_tables, schemas
 from engine.sql.versions import HISTORY, is_versioned
 from flight_server.wire import sql_info, xdbc_types
+from flight_server.wire.column_metadata import describe_field
 from flight_server.wire.messages import Message
 
-CATALOG = "livestate"
-DB_SCHEMA = "main"
 TABLE_TYPE = "TABLE"
 MAX_PATTERN_LENGTH = 1000
 """Names are shorter."""
@@ -123,10 +122,9 @@ def _db_schemas(command: Message, source: StoreSource) -> pa.Table:
 
 def _wanted_schemas(command: Message, source: StoreSource) -> list[str]:
     """The schemas that a pattern matches, in order; that of histories only where a store has one."""
-    there = [HISTORY] if any(map(is_versioned, source.tables().values())) else []
     return [
         schema
-        for schema in (*there, DB_SCHEMA)
+        for schema in schemas(source.tables())
         if _is_in_catalog(command) and _matches(command, "db_schema_filter_pattern", schema)
     ]
 
@@ -149,12 +147,10 @@ def _wanted_tables(command: Message, source: StoreSource) -> Iterator[tuple[str,
     """Schema, name and store of each table, ordered by schema and name."""
     if command.table_types and TABLE_TYPE not in command.table_types:
         return
-    for schema in _wanted_schemas(command, source):
-        for name, definition in sorted(source.tables().items()):
-            if _matches(command, "table_name_filter_pattern", name) and (
-                schema == DB_SCHEMA or is_versioned(definition)
-            ):
-                yield schema, name, definition
+    wanted = _wanted_schemas(command, source)
+    for schema, name, definition in listed_tables(source.tables()):
+        if schema in wanted and _matches(command, "table_name_filter_pattern", name):
+            yield schema, name, definition
 
 
 def _is_in_catalog(command: Message) -> bool:
@@ -211,25 +207,7 @@ def table_schema(definition: StoreDefinition, db_schema: str, name: StoreName) -
     Returns:
         Its schema; fields carry the metadata `ARROW:FLIGHT:SQL:…`.
     """
-    return pa.schema(
-        [field.with_metadata(_column_metadata(db_schema, name, field)) for field in definition.schema]
-    )
-
-
-def _column_metadata(db_schema: str, name: StoreName, field: pa.Field) -> Mapping[str, str]:
-    facts = {
-        "CATALOG_NAME": CATALOG,
-        "DB_SCHEMA_NAME": db_schema,
-        "TABLE_NAME": str(name),
-        "TYPE_NAME": sql_type(field.type),
-        "IS_AUTO_INCREMENT": "0",
-        "IS_CASE_SENSITIVE": "1" if pa.types.is_string(field.type) else "0",
-        "IS_READ_ONLY": "1",
-        "IS_SEARCHABLE": "1",
-    }
-    if pa.types.is_decimal(field.type):
-        facts |= {"PRECISION": str(field.type.precision), "SCALE": str(field.type.scale)}
-    return {f"ARROW:FLIGHT:SQL:{name}": value for name, value in facts.items()}
+    return pa.schema([describe_field(field, db_schema, name) for field in definition.schema])
 
 
 def _table_types(command: Message, source: StoreSource) -> pa.Table:
@@ -238,16 +216,20 @@ def _table_types(command: Message, source: StoreSource) -> pa.Table:
 
 def _primary_keys(command: Message, source: StoreSource) -> pa.Table:
     definition = source.tables().get(command.table)
-    schema = command.db_schema if command.HasField("db_schema") else DB_SCHEMA
+    schema = command.db_schema if command.HasField("db_schema") else SCHEMA
     if (
         definition is None
         or not _is_in_catalog(command)
-        or not (schema == DB_SCHEMA or (schema == HISTORY and is_versioned(definition)))
+        or not (schema == SCHEMA or (schema == HISTORY and is_versioned(definition)))
     ):
         return _rows(PRIMARY_KEYS, [])
-    places = enumerate(definition.key, start=1)
+    name = StoreName(command.table)
     return _rows(
-        PRIMARY_KEYS, [(CATALOG, schema, str(command.table), column, None, place) for place, column in places]
+        PRIMARY_KEYS,
+        [
+            (CATALOG, schema, str(name), column, key_name(name, definition), place)
+            for place, column in enumerate(definition.key, start=1)
+        ],
     )
 
 

@@ -14,14 +14,21 @@ from typing import Any, Protocol
 import pyarrow as pa
 from pyarrow import flight
 
+from engine.access.principal import ANYBODY, Principal
 from engine.cluster.fragments import FragmentRequest
 from engine.duckdb.deadline import Watcher
 from engine.errors import Cancelled, InvalidInput, Unsupported
 from engine.exec.query_result import QueryResult
+from engine.telemetry.statement_ids import name_statement
 from flight_server.server.arrivals import Arrival
-from flight_server.server.limits import HeldSlot, ServerLimits
-from flight_server.server.result_streams import TABLE_BYTES, WRITE_OPTIONS, result_stream
-from flight_server.server.running_calls import Call, Calls
+from flight_server.server.audit import AuditedCall, AuditLog
+from flight_server.server.callers import Callers
+from flight_server.server.ledger import Ledger
+from flight_server.server.limits import HeldSlot, ServerLimits, share_of
+from flight_server.server.result_streams import TABLE_BYTES, WRITE_OPTIONS, Terms, result_stream
+from flight_server.server.running_calls import Call, Calls, CallState
+from flight_server.server.server_figures import SlotFigures
+from flight_server.wire.call_headers import statement_of_call_id
 from flight_server.wire.dictionary_encoding import Repeated
 from flight_server.wire.fragment_messages import FragmentTicket, InputSpace, Upload, parse_fragment
 from flight_server.wire.tickets import METADATA_KEY, seconds_left
@@ -47,11 +54,29 @@ class Fragments:
         limits: How many may be computed at once, and what their inputs may take.
         has_peers: Whether there are other hosts: without, nobody has a reason to send inputs.
         watcher: Watches how long inputs take to arrive.
+        callers: Knows who calls.
+        ledger: Knows what each principal has taken.
+        audit: Gets a line for each endpoint that a client reads; None: there is none.
+        slow_seconds: How long the quickest fragment takes that the log has; None: it has none.
     """
 
     def __init__(
-        self, runner: FragmentRunner, calls: Calls, limits: ServerLimits, watcher: Watcher, *, has_peers: bool
+        self,
+        runner: FragmentRunner,
+        calls: Calls,
+        limits: ServerLimits,
+        watcher: Watcher,
+        *,
+        has_peers: bool,
+        callers: Callers,
+        ledger: Ledger,
+        audit: AuditLog | None = None,
+        slow_seconds: float | None = None,
     ) -> None:
+        self._audit = audit
+        self._slow_seconds = slow_seconds
+        self._callers = callers
+        self._ledger = ledger
         self._runner = runner
         self._calls = calls
         self._limits = limits
@@ -61,17 +86,35 @@ class Fragments:
         self._endpoint_slots = limits.slots("max_endpoints", limits.max_endpoints)
         self._space = InputSpace(limits.max_input_bytes)
 
+    @property
+    def slots(self) -> SlotFigures:
+        """How many fragments are computed now."""
+        return self._slots.figures
+
+    @property
+    def endpoint_slots(self) -> SlotFigures:
+        """How many endpoints are computed now."""
+        return self._endpoint_slots.figures
+
+    @property
+    def input_bytes(self) -> int:
+        """Memory of the input tables that are here now."""
+        return self._space.taken
+
     def close(self) -> None:
         """Begin no more of them."""
         self._slots.close()
         self._endpoint_slots.close()
 
-    def run(self, ticket: FragmentTicket, context: Any) -> flight.FlightDataStream:
+    def run(
+        self, ticket: FragmentTicket, context: Any, principal: Principal = ANYBODY
+    ) -> flight.FlightDataStream:
         """Run the fragment of an endpoint.
 
         Args:
             ticket: The fragment.
             context: The call's `flight.ServerCallContext`.
+            principal: Who calls: what exists for it is read, whatever the ticket says.
 
         Returns:
             The stream that answers DoGet.
@@ -83,14 +126,25 @@ class Fragments:
             raise InvalidInput(
                 "The fragment has inputs, which a DoGet cannot bring: send it with DoExchange."
             )
-        call = self._calls.begin(ticket.call_id, context)
+        name_statement(statement_of_call_id(ticket.call_id))
+        audited = AuditedCall(
+            self._audit,
+            "endpoint",
+            principal,
+            context,
+            ticket.request.sql,
+            slow_seconds=self._slow_seconds,
+            meter=self._calls.meter,
+        )
+        call = self._calls.begin(ticket.call_id, context, audited)
         with ExitStack() as unless_answered:
             unless_answered.callback(call.end)
-            with self._endpoint_slots.occupy(ticket.request.timeout_seconds) as waited:
-                result = self._runner.execute_fragment(
-                    _shorten_timeout(ticket.request, waited, call), call.is_cancelled
-                )
-                stream = result_stream(result, call, context)
+            with self._endpoint_slots.occupy(ticket.request.timeout_seconds, share_of(principal)) as waited:
+                call.state = CallState.RUNNING
+                request = replace(_shorten_timeout(ticket.request, waited, call), scope=principal.scope)
+                result = self._runner.execute_fragment(request, call.is_cancelled)
+                terms = Terms(self._callers, principal, self._ledger.result_pace(principal))
+                stream = result_stream(result, call, context, terms)
             unless_answered.pop_all()
         return stream
 
@@ -117,14 +171,32 @@ class Fragments:
             raise Unsupported(
                 "This host belongs to no deployment, so it runs no fragments: send SQL with DoGet."
             )
+        name_statement(statement_of_call_id(ticket.call_id))
+        # It is no call of a client's, and so none that SHOW STATEMENTS has.
+        told = AuditedCall(
+            None,
+            "fragment",
+            ANYBODY,
+            context,
+            ticket.request.sql,
+            slow_seconds=self._slow_seconds,
+            meter=self._calls.meter,
+        )
         call = self._calls.begin(ticket.call_id, context)
         try:
             with (
                 self._slots.hold(ticket.request.timeout_seconds) as slot,
                 Upload(ticket.inputs, self._space) as upload,
             ):
-                self._answer(ticket, slot, upload, call, reader, writer)
+                self._answer(ticket, slot, upload, call, told, reader, writer)
+        except Exception as error:
+            reason = call.told_error(error)
+            told.fail(reason)
+            if reason is not error:
+                raise reason from error
+            raise
         finally:
+            told.end()
             call.end()
 
     def _answer(
@@ -133,6 +205,7 @@ class Fragments:
         slot: HeldSlot,
         upload: Upload,
         call: Call,
+        told: AuditedCall,
         reader: flight.MetadataRecordBatchReader,
         writer: flight.MetadataRecordBatchWriter,
     ) -> None:
@@ -143,7 +216,8 @@ class Fragments:
             first = _first_rows(result)
             # Whoever reads slowly from here on holds up nobody else.
             slot.give()
-            _write(result, first, call, writer)
+            told.note_result(result)
+            _write(result, first, call, told, writer)
 
     def _receive_inputs(
         self,
@@ -190,12 +264,17 @@ def _first_rows(result: QueryResult) -> list[pa.RecordBatch]:
 
 
 def _write(
-    result: QueryResult, first: Sequence[pa.RecordBatch], call: Call, writer: flight.MetadataRecordBatchWriter
+    result: QueryResult,
+    first: Sequence[pa.RecordBatch],
+    call: Call,
+    told: AuditedCall,
+    writer: flight.MetadataRecordBatchWriter,
 ) -> None:
-    schema = result.schema.with_metadata({METADATA_KEY: result.metadata.to_json()})
+    schema = result.schema.with_metadata({METADATA_KEY: result.metadata.to_json(call.id)})
     repeated = Repeated.from_sample(schema, first)
     _send_to_peer(lambda: writer.begin(repeated.schema, options=WRITE_OPTIONS))
     for batch in chain(first, _cancellable_batches(result, call)):
+        told.count(batch.num_rows, batch.nbytes)
         for piece in repeated.pieces(batch):
             _send_to_peer(lambda piece=piece: writer.write_batch(piece))  # type: ignore[misc] # mypy gives lambdas with defaults no type
 

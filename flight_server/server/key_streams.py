@@ -9,13 +9,17 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import flight
 
+from engine.access.principal import LimitName, Permission, Principal
 from engine.coordinator.key_streams import KeyAnswer, KeyStream
-from engine.errors import Cancelled, DeadlineExceeded, InvalidInput, LimitExceeded, Unavailable
+from engine.errors import Cancelled, DeadlineExceeded, InvalidInput, LimitExceeded
 from engine.processes.right_of_way import RIGHT_OF_WAY
 from engine.service import QueryService
-from flight_server.server.limits import ServerLimits
+from flight_server.server.audit import AuditedCall, AuditLog
+from flight_server.server.callers import Callers
+from flight_server.server.ledger import Ledger
+from flight_server.server.limits import ServerLimits, Share, share_of
 from flight_server.server.result_streams import WRITE_OPTIONS
-from flight_server.server.running_calls import Calls
+from flight_server.server.running_calls import Calls, stopping_error
 from flight_server.wire.key_messages import KeyRequest, answer_metadata, answer_schema, check_keys
 
 _GONE = (flight.FlightError, pa.ArrowException, OSError)
@@ -25,12 +29,17 @@ _GONE = (flight.FlightError, pa.ArrowException, OSError)
 class _OpenStream:
     """One stream that is open.
 
+    Args:
+        owner: Name of whoever opened it.
+
     Attributes:
+        owner: As the argument.
         asked_at: When its client was last heard of, by the monotonic clock.
         has_place: Whether it counts against the limit still.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, owner: str) -> None:
+        self.owner = owner
         self.asked_at = time.monotonic()
         self.has_place = True
 
@@ -58,17 +67,27 @@ class _Places:
     def __len__(self) -> int:
         return len(self._open)
 
-    def open(self) -> _OpenStream:
+    def open(self, principal: Principal) -> _OpenStream:
         """A place for a new stream, to be given back by `close`.
 
+        Args:
+            principal: Who opens it.
+
         Raises:
-            LimitExceeded: As many are open as may be.
+            LimitExceeded: As many are open as may be, or as its roles allow.
             Unavailable: The host is stopping.
         """
-        stream = _OpenStream()
+        stream = _OpenStream(principal.name)
         with self._lock:
             if self._closed:
-                raise _stopping_error()
+                raise stopping_error()
+            limit = principal.limits.get(LimitName.KEY_STREAMS)
+            if limit is not None and self._count_of(principal.name) >= limit.most:
+                raise LimitExceeded(
+                    f"{principal.name} has {limit.most} streams of keys open on this host, as many as the "
+                    f"role {limit.role} may have ({LimitName.KEY_STREAMS.value}): close one, or ask another "
+                    "host."
+                )
             if self._placed >= self._limit:
                 self._take_from_idle(stream.asked_at - self._idle_seconds)
             if self._placed >= self._limit:
@@ -79,6 +98,9 @@ class _Places:
             self._placed += 1
             self._open.add(stream)
         return stream
+
+    def _count_of(self, owner: str) -> int:
+        return sum(each.has_place and each.owner == owner for each in self._open)
 
     def _take_from_idle(self, since: float) -> None:
         for each in self._open:
@@ -95,7 +117,7 @@ class _Places:
         """
         stream.asked_at = time.monotonic()
         if self._closed:
-            raise _stopping_error()
+            raise stopping_error()
         if not stream.has_place:
             raise DeadlineExceeded(
                 f"The stream of keys was idle for more than {self._idle_seconds:g} s, and another one has "
@@ -130,12 +152,26 @@ class KeyStreams:
     Args:
         service: Looks keys up.
         calls: Knows what runs.
+        callers: Knows who calls.
         limits: How many may be open, and how many messages may be worked on at once.
+        ledger: Knows what each principal has taken.
+        audit: Gets a line for each stream when it ends; None: there is none.
     """
 
-    def __init__(self, service: QueryService, calls: Calls, limits: ServerLimits) -> None:
+    def __init__(
+        self,
+        service: QueryService,
+        calls: Calls,
+        callers: Callers,
+        limits: ServerLimits,
+        ledger: Ledger,
+        audit: AuditLog | None = None,
+    ) -> None:
+        self._audit = audit
+        self._ledger = ledger
         self._service = service
         self._calls = calls
+        self._callers = callers
         self._places = _Places(limits.max_key_streams, limits.max_idle_seconds)
         # Messages are small and many: they neither wait for statements nor hold them up.
         self._slots = limits.slots("max_statements", limits.max_statements)
@@ -173,23 +209,36 @@ class KeyStreams:
         Raises:
             LivestateError: A message cannot be answered, by kind.
         """
-        place = self._places.open()
+        principal = self._callers.check(context, Permission.READ)
+        audited = AuditedCall(self._audit, "keys", principal, context)
+        audited.add(store=request.store)
+        service = self._service.restrict(principal.scope)
+        place = self._places.open(principal)
         try:
-            stream = self._service.key_stream(request.store, request.columns, request.read_point)
+            stream = service.key_stream(request.store, request.columns, request.read_point)
             _begin(stream, reader, writer)
-            self._answer_messages(context, place, stream, request.timeout_seconds, reader, writer)
+            self._answer_messages(
+                context, principal, audited, place, stream, request.timeout_seconds, reader, writer
+            )
+        except Exception as error:
+            audited.fail(error)
+            raise
         finally:
             self._places.close(place)
+            audited.end()
 
     def _answer_messages(
         self,
         context: Any,
+        principal: Principal,
+        audited: AuditedCall,
         place: _OpenStream,
         stream: KeyStream,
         timeout_seconds: float | None,
         reader: flight.MetadataRecordBatchReader,
         writer: flight.MetadataRecordBatchWriter,
     ) -> None:
+        share, pace = share_of(principal), self._ledger.result_pace(principal)
         while True:
             try:
                 keys = reader.read_chunk().data
@@ -197,21 +246,44 @@ class KeyStreams:
                 return
             except _GONE as error:
                 raise _broken_error() from error
+            self._calls.check_open()
             self._places.note_message(place)
-            answer = self._answer(context, stream, check_keys(keys), timeout_seconds)
+            self._callers.check_again(context, principal)
+            began = time.perf_counter()
+            answer = self._answer(context, share, stream, check_keys(keys), timeout_seconds)
+            seconds, rows, size = time.perf_counter() - began, answer.rows.num_rows, answer.rows.nbytes
+            self._calls.meter.note("keys", None, seconds, rows, size)
+            audited.count(rows, size)
+            if pace is not None:
+                time.sleep(pace.take(answer.rows.nbytes))
             try:
                 # It waits while the client reads nothing: so there is never more than one answer here.
-                writer.write_with_metadata(answer.rows, answer_metadata(answer))
+                told = answer_metadata(
+                    answer.epochs, answer.age_seconds, answer.stale_seconds, answer.digests
+                )
+                writer.write_with_metadata(answer.rows, told)
             except _GONE as error:
                 raise Cancelled("The client of the stream of keys is gone.") from error
 
     def _answer(
-        self, context: Any, stream: KeyStream, keys: pa.RecordBatch, timeout_seconds: float | None
+        self,
+        context: Any,
+        share: Share,
+        stream: KeyStream,
+        keys: pa.RecordBatch,
+        timeout_seconds: float | None,
     ) -> KeyAnswer:
         call = self._calls.begin(b"", context)
         try:
-            with self._slots.occupy(timeout_seconds), RIGHT_OF_WAY:
-                return stream.answer(keys, timeout_seconds, call.is_cancelled)
+            # Without `occupy`, which takes ten times as long: a message takes some tens of microseconds.
+            self._slots.take(timeout_seconds, share)
+            try:
+                with RIGHT_OF_WAY:
+                    return stream.answer(keys, timeout_seconds, call.is_cancelled)
+            except Cancelled as error:
+                raise call.told_error(error) from error.__cause__
+            finally:
+                self._slots.give(share)
         finally:
             call.end()
 
@@ -236,7 +308,3 @@ def _begin(
 
 def _broken_error() -> InvalidInput:
     return InvalidInput("A message of the stream of keys is no record batch of keys, or the client is gone.")
-
-
-def _stopping_error() -> Unavailable:
-    return Unavailable("The host is stopping; ask again later, or another host.")

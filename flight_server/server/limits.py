@@ -15,13 +15,16 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import OrderedDict
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from engine.errors import LimitExceeded, Unavailable
+from engine.access.principal import Limit, LimitName, Principal
+from engine.errors import LimitExceeded
+from flight_server.server.running_calls import stopping_error
+from flight_server.server.server_figures import SlotFigures
 
 
 @dataclass(frozen=True)
@@ -29,8 +32,7 @@ class ServerLimits:
     """What a host takes on at once.
 
     Attributes:
-        max_statements: Statements of clients that are computed at once; more wait in the order in which they
-            came.
+        max_statements: Statements of clients that are computed at once; more wait, and principals take turns.
         max_fragments: Fragments for other hosts that are computed at once; likewise.
         max_endpoints: Endpoints of divided results, as Spark's tasks read them, that are computed at once;
             likewise.
@@ -78,8 +80,74 @@ class ServerLimits:
         )
 
 
+@dataclass(frozen=True)
+class Share:
+    """Who wants slots, and how many of them at once.
+
+    Attributes:
+        owner: Its name: slots are shared evenly between owners.
+        limit: How many it may hold; None for as many as there are.
+        waiting: How many of its requests may wait for one; None for as many as anybody's.
+        gathered: Bytes of other hosts' rows that each of its statements may hold; None for as many as any.
+    """
+
+    owner: str = ""
+    limit: Limit | None = None
+    waiting: Limit | None = None
+    gathered: Limit | None = None
+
+
+NO_SHARE = Share()
+"""Of those who are not told apart."""
+
+
+def share_of(principal: Principal) -> Share:
+    """The share of somebody who calls.
+
+    Args:
+        principal: Who.
+    """
+    limits = principal.limits
+    if not limits:
+        return Share(principal.name)
+    names = (LimitName.STATEMENTS, LimitName.WAITING, LimitName.GATHERED_BYTES)
+    return Share(principal.name, *map(limits.get, names))
+
+
+@dataclass(eq=False)
+class _Waiting:
+    """Somebody who waits for a slot.
+
+    Attributes:
+        share: Who.
+        turn: Set when it gets one.
+    """
+
+    share: Share
+    turn: threading.Event = field(default_factory=threading.Event)
+
+
+def next_in_line(waiting: Iterable[Share], held: Mapping[str, int]) -> int | None:
+    """Whose turn it is when a slot is free: of those who hold the fewest the one who waits longest, so that
+    somebody with a thousand statements leaves others their share.
+
+    Args:
+        waiting: Those who wait, the longest first.
+        held: How many slots each owner holds.
+
+    Returns:
+        The place among those who wait; None where nobody may have one more.
+    """
+    entitled = [
+        (held.get(share.owner, 0), place)
+        for place, share in enumerate(waiting)
+        if share.limit is None or held.get(share.owner, 0) < share.limit.most
+    ]
+    return min(entitled)[1] if entitled else None
+
+
 class Slots:
-    """A number of slots, given in the order in which they are asked for. Safe for threads.
+    """A number of slots, given in turns to those who ask for them. Safe for threads.
 
     Args:
         name: The limit's name, for messages.
@@ -97,7 +165,8 @@ class Slots:
         self._idle = 0
         self._closed = False
         self._lock = threading.Lock()
-        self._waiting: OrderedDict[threading.Event, None] = OrderedDict()
+        self._held: Counter[str] = Counter()
+        self._waiting: list[_Waiting] = []
 
     @contextmanager
     def waiting_for_news(self) -> Iterator[None]:
@@ -120,11 +189,12 @@ class Slots:
                 self._idle -= 1
 
     @contextmanager
-    def occupy(self, timeout_seconds: float | None = None) -> Iterator[float]:
+    def occupy(self, timeout_seconds: float | None = None, share: Share = NO_SHARE) -> Iterator[float]:
         """Hold a slot.
 
         Args:
             timeout_seconds: How long to wait for it; None: as long as anybody.
+            share: Whose it is.
 
         Yields:
             Seconds that it took to get it; 0.0 without a wait.
@@ -133,43 +203,55 @@ class Slots:
             LimitExceeded: There was none in time, or too many wait already.
             Unavailable: The host is stopping.
         """
-        waited = self.take(timeout_seconds)
+        waited = self.take(timeout_seconds, share)
         try:
             yield waited
         finally:
-            self.give()
+            self.give(share)
 
-    def take(self, timeout_seconds: float | None = None) -> float:
+    def take(self, timeout_seconds: float | None = None, share: Share = NO_SHARE) -> float:
         """Take a slot, to be given back by `give`; otherwise as `occupy`."""
         with self._lock:
-            if self._free and not self._closed:
-                # Nobody waits while a slot is free.
+            is_entitled = share.limit is None or self._held[share.owner] < share.limit.most
+            if self._free and is_entitled and not self._closed:
+                # Whoever waits while a slot is free waits for one of its own.
                 self._free -= 1
+                self._held[share.owner] += 1
                 return 0.0
-            place = self._line_up()
+            place = self._line_up(share)
         return self._wait(place, self._max_wait_seconds if timeout_seconds is None else timeout_seconds)
 
-    def hold(self, timeout_seconds: float | None = None) -> HeldSlot:
+    def hold(self, timeout_seconds: float | None = None, share: Share = NO_SHARE) -> HeldSlot:
         """Take a slot that several threads may give back, and that its holder can do without for a while;
         otherwise as `occupy`.
         """
-        return HeldSlot(self, self.take(timeout_seconds))
+        return HeldSlot(self, share, self.take(timeout_seconds, share))
 
-    def give(self) -> None:
-        """Give a slot back, to the one who waits longest if anybody does."""
+    def give(self, share: Share = NO_SHARE) -> None:
+        """Give a slot back, to whoever's turn it is.
+
+        Args:
+            share: Whose it was.
+        """
         with self._lock:
-            if self._waiting:
-                self._waiting.popitem(last=False)[0].set()
-            else:
+            self._held[share.owner] -= 1
+            if not self._held[share.owner]:
+                del self._held[share.owner]
+            place = next_in_line((each.share for each in self._waiting), self._held)
+            if place is None:
                 self._free += 1
+                return
+            following = self._waiting.pop(place)
+            self._held[following.share.owner] += 1
+            following.turn.set()
 
     def close(self) -> None:
         """Give no slot any more: who waits is refused, and who has one keeps it."""
         with self._lock:
             self._closed = True
-            waiting, self._waiting = self._waiting, OrderedDict()
+            waiting, self._waiting = self._waiting, []
         for place in waiting:
-            place.set()
+            place.turn.set()
 
     @property
     def held(self) -> int:
@@ -177,37 +259,54 @@ class Slots:
         return self._limit - self._free
 
     @property
+    def figures(self) -> SlotFigures:
+        """How many are taken, and waited for."""
+        return SlotFigures(self._limit, self.held, self.waiting)
+
+    @property
     def waiting(self) -> int:
         """How many wait for one."""
         return len(self._waiting)
 
-    def _line_up(self) -> threading.Event:
+    def _line_up(self, share: Share) -> _Waiting:
         if self._closed:
-            raise _stopping_error()
+            raise stopping_error()
         if len(self._waiting) >= self._max_waiting:
             raise LimitExceeded(
-                f"{self._load_in_words()}, and {self._max_waiting} more wait: ask again later, or another "
+                f"{self._load_in_words(share)}, and {self._max_waiting} more wait: ask again later, or "
+                "another host."
+            )
+        own = sum(each.share.owner == share.owner for each in self._waiting)
+        if share.waiting is not None and own >= share.waiting.most:
+            raise LimitExceeded(
+                f"{share.owner} has {own} requests of this kind that wait, as many as the role "
+                f"{share.waiting.role} may have ({LimitName.WAITING.value}): ask again later, or another "
                 "host."
             )
-        place = threading.Event()
-        self._waiting[place] = None
+        place = _Waiting(share)
+        self._waiting.append(place)
         return place
 
-    def _wait(self, place: threading.Event, timeout_seconds: float) -> float:
+    def _wait(self, place: _Waiting, timeout_seconds: float) -> float:
         begun = time.monotonic()
-        place.wait(timeout_seconds)
+        place.turn.wait(timeout_seconds)
         with self._lock:
             if place in self._waiting:
-                del self._waiting[place]
+                self._waiting.remove(place)
                 raise LimitExceeded(
-                    f"{self._load_in_words()}, and none ended within {timeout_seconds:g} s: ask again later, "
-                    "ask another host, or raise the limit."
+                    f"{self._load_in_words(place.share)}, and none ended within {timeout_seconds:g} s: ask "
+                    "again later, ask another host, or raise the limit."
                 )
             if self._closed:
-                raise _stopping_error()
+                raise stopping_error()
         return time.monotonic() - begun
 
-    def _load_in_words(self) -> str:
+    def _load_in_words(self, share: Share) -> str:
+        if share.limit is not None and self._held[share.owner] >= share.limit.most:
+            return (
+                f"{share.owner} has {share.limit.most} requests of this kind at work, as many as the role "
+                f"{share.limit.role} may have at once ({LimitName.STATEMENTS.value})"
+            )
         return f"The host works on {self._limit} requests of this kind at once ({self._name})"
 
 
@@ -217,24 +316,31 @@ class HeldSlot:
 
     Args:
         slots: Where it is from.
+        share: Whose it is.
         waited: Seconds that it took to get it; 0.0 without a wait.
 
     Attributes:
         waited: As the argument.
     """
 
-    def __init__(self, slots: Slots, waited: float) -> None:
+    def __init__(self, slots: Slots, share: Share, waited: float) -> None:
         self._slots = slots
+        self._share = share
         self._lock = threading.Lock()
         self._is_held = True
         self.waited = waited
+
+    @property
+    def gather_limit(self) -> Limit | None:
+        """As `Slot.gather_limit`."""
+        return self._share.gathered
 
     def give(self) -> None:
         """Give it back, if it is held."""
         with self._lock:
             is_held, self._is_held = self._is_held, False
         if is_held:
-            self._slots.give()
+            self._slots.give(self._share)
 
     @contextmanager
     def idle(self, until: float | None) -> Iterator[None]:
@@ -242,7 +348,7 @@ class HeldSlot:
         with self._slots.waiting_for_news():
             self.give()
             yield
-        self._slots.take(None if until is None else max(0.0, until - time.monotonic()))
+        self._slots.take(None if until is None else max(0.0, until - time.monotonic()), self._share)
         with self._lock:
             self._is_held = True
 
@@ -251,7 +357,3 @@ class HeldSlot:
 
     def __exit__(self, *unused: Any) -> None:
         self.give()
-
-
-def _stopping_error() -> Unavailable:
-    return Unavailable("The host is stopping; ask again later, or another host.")

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 from pyarrow import flight
 
-from engine.exec.query_result import QueryResult
-from flight_server.server.running_calls import Call
+from engine.access.principal import Principal
+from engine.exec.query_result import QueryMetadata, QueryResult
+from engine.telemetry.statement_ids import StatementScope, statement_id
+from flight_server.server.callers import Callers
+from flight_server.server.ledger import Pace
+from flight_server.server.running_calls import Call, CallState
 from flight_server.wire.boundary import wire_error
 from flight_server.wire.tickets import METADATA_KEY
 
@@ -22,12 +28,32 @@ rest of making a stream.
 """
 
 
+_LOOK_SECONDS = 0.2
+"""How often a result that is held back is asked for whether it is still wanted."""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """On what terms somebody gets results.
+
+    Attributes:
+        callers: Knows whether it may go on: tokens end, and roles change.
+        principal: Who.
+        pace: How quickly; None: as quickly as it can.
+    """
+
+    callers: Callers
+    principal: Principal
+    pace: Pace | None = None
+
+
 class _Sending:
     """The batches of a result. However it ends, read through, given up or failed, the result is closed and
     the call ended.
     """
 
-    def __init__(self, result: QueryResult, call: Call, context: Any) -> None:
+    def __init__(self, result: QueryResult, call: Call, context: Any, terms: Terms) -> None:
+        self._terms = terms
         self._result = result
         self._batches = iter(result)
         self._gathered: deque[pa.RecordBatch] = deque()
@@ -40,12 +66,14 @@ class _Sending:
         """
         size = 0
         for batch in self._batches:
+            self._count(batch)
             self._gathered.append(batch)
             # Rows that are cut out of a column of many count for themselves; that takes longer to find out.
             held = batch.get_total_buffer_size()
             size += held if held <= limit_bytes else batch.nbytes
             if size > limit_bytes:
                 return None
+        wait_for_pace(self._terms.pace, self._gathered, self._call)
         self.close()
         return list(self._gathered)
 
@@ -53,15 +81,34 @@ class _Sending:
         return self
 
     def __next__(self) -> pa.RecordBatch:
+        with StatementScope(self._call.id):
+            return self._next_or_error()
+
+    def _next_or_error(self) -> pa.RecordBatch:
         try:
             self._call.check()
-            return self._gathered.popleft() if self._gathered else next(self._batches)
+            self._terms.callers.check_again(self._context, self._terms.principal)
+            batch = self._gathered.popleft() if self._gathered else self._next_batch()
+            wait_for_pace(self._terms.pace, [batch], self._call)
         except StopIteration:
             self.close()
             raise
         except Exception as error:  # noqa: BLE001 - the last line before the network: what gets past it travels with its traceback
+            told = self._call.told_error(error)
+            if self._call.audited is not None:
+                self._call.audited.break_off(told)
             self.close()
-            raise wire_error(error, self._context, streaming=True) from None
+            raise wire_error(told, self._context, streaming=True) from None
+        return batch
+
+    def _next_batch(self) -> pa.RecordBatch:
+        batch = next(self._batches)
+        self._count(batch)
+        return batch
+
+    def _count(self, batch: pa.RecordBatch) -> None:
+        if self._call.audited is not None:
+            self._call.audited.count(batch.num_rows, batch.nbytes)
 
     def close(self) -> None:
         self._result.close()
@@ -80,17 +127,43 @@ def table_stream(result: QueryResult) -> flight.FlightDataStream:
         result: With a table.
     """
     assert result.table is not None
-    metadata = {METADATA_KEY: result.metadata.to_json()}
+    metadata = {METADATA_KEY: result.metadata.to_json(statement_id())}
     return flight.RecordBatchStream(result.table.replace_schema_metadata(metadata), WRITE_OPTIONS)
 
 
-def result_stream(result: QueryResult, call: Call, context: Any) -> flight.FlightDataStream:
+def wait_for_pace(pace: Pace | None, rows: Iterable[pa.RecordBatch | pa.Table], call: Call) -> None:
+    """Wait until rows may be sent: until the bytes before are paid for.
+
+    Args:
+        pace: How quickly they may; None: at once.
+        rows: What is sent.
+        call: What they are of.
+
+    Raises:
+        Cancelled: Nobody wants them any more.
+    """
+    if pace is None:
+        return
+    until = time.monotonic() + pace.take(sum(each.nbytes for each in rows))
+    while (remaining := until - time.monotonic()) > 0:
+        call.check()
+        time.sleep(min(remaining, _LOOK_SECONDS))
+
+
+def catalog_stream(table: pa.Table, call: Call, context: Any, terms: Terms) -> flight.FlightDataStream:
+    """The stream of a table that is about no store: it waits for nothing. Otherwise as `result_stream`."""
+    result = QueryResult(table.schema, QueryMetadata("catalog"), iter(table.to_batches()))
+    return result_stream(result, call, context, replace(terms, pace=None))
+
+
+def result_stream(result: QueryResult, call: Call, context: Any, terms: Terms) -> flight.FlightDataStream:
     """The stream that answers DoGet.
 
     Args:
         result: Just begun; closed by the time the stream has been sent or dropped.
         call: Its execution; ended then.
         context: The call's `flight.ServerCallContext`.
+        terms: On what terms it is sent.
 
     Returns:
         A stream whose schema carries the query's metadata.
@@ -99,12 +172,18 @@ def result_stream(result: QueryResult, call: Call, context: Any) -> flight.Fligh
         LivestateError: The query failed before its first `TABLE_BYTES`.
     """
     if result.table is not None:
-        call.end()
+        if call.audited is not None:
+            call.audited.count(result.table.num_rows, result.table.nbytes)
+        try:
+            wait_for_pace(terms.pace, [result.table], call)
+        finally:
+            call.end()
         return table_stream(result)
-    metadata = {METADATA_KEY: result.metadata.to_json()}
+    metadata = {METADATA_KEY: result.metadata.to_json(call.id)}
     schema = result.schema.with_metadata(metadata)
-    sending = _Sending(result, call, context)
+    sending = _Sending(result, call, context, terms)
     gathered = sending.gather(TABLE_BYTES)
     if gathered is None:
+        call.state = CallState.STREAMING
         return flight.GeneratorStream(schema, sending, WRITE_OPTIONS)
     return flight.RecordBatchStream(pa.Table.from_batches(gathered, schema), WRITE_OPTIONS)

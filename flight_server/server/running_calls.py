@@ -3,10 +3,29 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from enum import Enum
 from typing import Any
 
-from engine.errors import Cancelled, Unavailable
+from engine.access.principal import Permission, Principal
+from engine.errors import Cancelled, LivestateError, Unavailable
+from engine.telemetry.statement_ids import statement_id
+from flight_server.server.audit import AuditedCall
+from flight_server.server.statement_meter import StatementMeter
+from flight_server.wire.call_headers import statement_of_call_id
+
+
+class CallState(Enum):
+    """How far an execution is."""
+
+    PLANNING = "planning"
+    WAITING = "waiting"
+    RUNNING = "running"
+    STREAMING = "streaming"
+
+
+CANCEL_SECONDS = 2.0
+"""How long what is cancelled may take to end."""
 
 
 class Call:
@@ -15,13 +34,30 @@ class Call:
     Args:
         context: The RPC's `flight.ServerCallContext`, which must not be touched once the RPC is over.
         ended: Called once, when the execution is over.
+        audited: What is told of it; None: nothing.
+        call_id: What its client knows it by; may be empty.
+
+    Attributes:
+        audited: As the argument.
+        id: What logs and SHOW STATEMENTS have it by: the id of its statement.
+        state: How far it is.
     """
 
-    def __init__(self, context: Any, ended: Callable[[Call], None]) -> None:
+    def __init__(
+        self,
+        context: Any,
+        ended: Callable[[Call], None],
+        audited: AuditedCall | None = None,
+        call_id: bytes = b"",
+    ) -> None:
+        self.audited = audited
+        self.id = statement_id() or statement_of_call_id(call_id)
+        self.state = CallState.WAITING
         self._lock = threading.Lock()
         self._context: Any = context
         self._ended = ended
         self._cancelled = False
+        self._reason: LivestateError | None = None
 
     def is_cancelled(self) -> bool:
         """Whether nobody wants the result any more: the client is gone, ran out of time, or said so. From any
@@ -29,6 +65,14 @@ class Call:
         """
         with self._lock:
             return self._cancelled or (self._context is not None and bool(self._context.is_cancelled()))
+
+    def is_for(self, principal: Principal) -> bool:
+        """Whether somebody may know of it, and cancel it: who asked, and who sees all calls. What nothing is
+        told of is known to whoever has its id.
+        """
+        return (
+            self.audited is None or self.audited.principal.name == principal.name or sees_all_calls(principal)
+        )
 
     def check(self) -> None:
         """Go on only if the result is still wanted.
@@ -39,9 +83,22 @@ class Call:
         if self.is_cancelled():
             raise Cancelled("The query was cancelled.")
 
-    def cancel(self) -> None:
-        """Say that the result is not wanted any more. From any thread."""
+    def cancel(self, reason: LivestateError | None = None) -> None:
+        """Say that the result is not wanted any more. From any thread.
+
+        Args:
+            reason: What whoever waits for it is told; None: that it was cancelled.
+        """
+        self._reason = reason
         self._cancelled = True
+
+    def told_error(self, error: Exception) -> Exception:
+        """What whoever waits is told: of what was cancelled for a reason, the reason.
+
+        Args:
+            error: How the execution has failed.
+        """
+        return error if self._reason is None or not isinstance(error, Cancelled) else self._reason
 
     def end(self) -> None:
         """Let go of the RPC. May be called again."""
@@ -49,33 +106,53 @@ class Call:
             if self._context is None:
                 return
             self._context = None
+        if self.audited is not None:
+            self.audited.end()
         self._ended(self)
 
 
 class Calls:
-    """All executions that run now."""
+    """All executions that run now.
+
+    Attributes:
+        meter: Counts what has ended.
+    """
 
     def __init__(self) -> None:
+        self.meter = StatementMeter()
         self._lock = threading.Lock()
         self._idle = threading.Condition(self._lock)
         self._running: dict[Call, bytes] = {}
+        self._is_draining = False
         self._closed = False
 
+    @property
+    def is_draining(self) -> bool:
+        """Whether clients are sent to other hosts."""
+        return self._is_draining
+
+    def drain(self, *, is_draining: bool) -> None:
+        """Send clients to other hosts from now on, or no more. What runs goes on, and other hosts' fragments
+        are run.
+        """
+        self._is_draining = is_draining
+
     def check_open(self) -> None:
-        """Begin only what a stop need not wait for.
+        """Begin something for a client.
 
         Raises:
-            Unavailable: The host is stopping.
+            Unavailable: The host is about to stop.
         """
-        if self._closed:
-            raise _stopping_error()
+        if self._is_draining or self._closed:
+            raise stopping_error()
 
-    def begin(self, call_id: bytes, context: Any) -> Call:
+    def begin(self, call_id: bytes, context: Any, audited: AuditedCall | None = None) -> Call:
         """Take note of an execution.
 
         Args:
             call_id: What a client may cancel it by; may be empty.
             context: The RPC's `flight.ServerCallContext`.
+            audited: What is told of it; None: nothing.
 
         Returns:
             The call; its `end` must be called.
@@ -83,30 +160,40 @@ class Calls:
         Raises:
             Unavailable: The host is stopping.
         """
-        call = Call(context, self._forget)
+        call = Call(context, self._forget, audited, call_id)
         with self._lock:
             if self._closed:
-                raise _stopping_error()
+                raise stopping_error()
             self._running[call] = call_id
         return call
 
     def _forget(self, call: Call) -> None:
         with self._lock:
             self._running.pop(call, None)
-            if self._closed and not self._running:
+            if self._is_draining and not self._running:
                 self._idle.notify_all()
 
-    def cancel(self, call_id: bytes) -> bool:
+    def client_calls(self) -> Sequence[Call]:
+        """What runs now of which something is told, the oldest first."""
+        with self._lock:
+            return [call for call in self._running if call.audited is not None]
+
+    def cancel(self, call_id: bytes, principal: Principal) -> bool:
         """Cancel what runs under an id.
 
         Args:
             call_id: As given to `begin`.
+            principal: Who wants it: what is not for it stays.
 
         Returns:
             Whether anything did.
         """
         with self._lock:
-            found = [call for call, running in self._running.items() if call_id and running == call_id]
+            found = [
+                call
+                for call, running in self._running.items()
+                if call_id and running == call_id and call.is_for(principal)
+            ]
         for call in found:
             call.cancel()
         return bool(found)
@@ -114,29 +201,40 @@ class Calls:
     def __len__(self) -> int:
         return len(self._running)
 
-    def close(self, grace_seconds: float) -> bool:
-        """Begin nothing more, and wait for what runs; cancel what runs on.
+    def wait_until_idle(self, seconds: float) -> bool:
+        """Wait until nothing runs, of a host that drains.
 
         Args:
-            grace_seconds: How long it may run on, before it is cancelled and, once more, after.
+            seconds: How long at most.
+
+        Returns:
+            Whether nothing does.
+        """
+        with self._lock:
+            return self._idle.wait_for(lambda: not self._running, seconds)
+
+    def close(self, reason: LivestateError) -> bool:
+        """Begin nothing more, cancel what runs, and wait until it has ended.
+
+        Args:
+            reason: What those are told whose executions are cancelled.
 
         Returns:
             Whether all executions ended.
         """
         with self._lock:
-            self._closed = True
-        if self._wait_until_idle(grace_seconds):
-            return True
-        with self._lock:
+            self._is_draining = self._closed = True
             remaining = list(self._running)
         for call in remaining:
-            call.cancel()
-        return self._wait_until_idle(grace_seconds)
-
-    def _wait_until_idle(self, seconds: float) -> bool:
-        with self._lock:
-            return self._idle.wait_for(lambda: not self._running, seconds)
+            call.cancel(reason)
+        return self.wait_until_idle(CANCEL_SECONDS)
 
 
-def _stopping_error() -> Unavailable:
-    return Unavailable("The host is stopping; ask again later, or another host.")
+def sees_all_calls(principal: Principal) -> bool:
+    """Whether somebody may know what others do: operators, and other hosts, which ask for them."""
+    return principal.may(Permission.OPERATE) or principal.may(Permission.PEER)
+
+
+def stopping_error() -> Unavailable:
+    """What clients are told that want something of a host which is about to stop."""
+    return Unavailable("The host is stopping and takes no new statements: ask another host.")

@@ -12,22 +12,32 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import flight
 
+from engine.access.principal import Permission, Principal
 from engine.duckdb.deadline import Watcher
-from engine.errors import InvalidInput, LivestateError, Unsupported
+from engine.errors import InvalidInput, LivestateError, Unavailable, Unsupported
 from engine.model.schema import GroupName
 from engine.processes.right_of_way import RIGHT_OF_WAY
 from engine.service import QueryService
+from engine.telemetry.statement_ids import name_statement, new_statement_id
+from flight_server.identity.authenticator import Authenticator
 from flight_server.peers.deployment_member import ClusterHost
 from flight_server.server import catalog
-from flight_server.server.actions import Actions, Scrubs
+from flight_server.server.actions import Actions, Scrubs, SelfReport
+from flight_server.server.activity import Activity
+from flight_server.server.audit import AuditLog
+from flight_server.server.callers import Callers
+from flight_server.server.drain import Drain
 from flight_server.server.fragment_calls import FragmentRunner, Fragments
 from flight_server.server.key_streams import KeyStreams
+from flight_server.server.ledger import Ledger
 from flight_server.server.limits import ServerLimits
 from flight_server.server.result_streams import WRITE_OPTIONS
 from flight_server.server.running_calls import Calls
-from flight_server.server.sessions import MIDDLEWARE, CallerFactory, OpenHandshake
+from flight_server.server.server_figures import ServerFigures
+from flight_server.server.sessions import CallerFactory, OpenHandshake
 from flight_server.server.statements import Statements
 from flight_server.wire.boundary import guard_rpc
+from flight_server.wire.call_headers import MIDDLEWARE
 from flight_server.wire.fragment_messages import FRAGMENT_MARK, parse_fragment
 from flight_server.wire.key_messages import parse_key_request
 from flight_server.wire.messages import unpack
@@ -37,7 +47,11 @@ _READ_ONLY = (
     "livestate is read-only: stores are written by Spark jobs, `livestate load` and "
     "engine.changelog, not through SQL."
 )
-DRAIN_SECONDS = 1.0
+_ASKERS = (Permission.READ, Permission.OPERATE)
+"""Whoever may send statements; an operator those that are not about stores."""
+TOLD_SECONDS = 1.0
+"""How long a stop waits until other hosts know of it; those that do not find out when they ask."""
+LAST_SECONDS = 1.0
 """How long a stop waits for streams of keys, beyond the time of what runs."""
 _QUERY, _PREPARED_QUERY = "CommandStatementQuery", "CommandPreparedStatementQuery"
 
@@ -55,13 +69,21 @@ class LivestateServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow 
         service: Answers statements.
         notify: Told of a store group that may have a new epoch; None: any may.
         ready: Whether the host has caught up with the changelog once; for `livestate.health`.
-        token: What callers must present, as a bearer token or as a password; None: the server is open.
+        authenticator: Knows who calls; None: the server is open. With certificates of callers it refuses, by
+            TLS, who has none, and answers no handshake: pyarrow tells the subject of a certificate only to
+            servers without one.
         tls_certificates: Pairs of certificate and key, PEM; for `grpc+tls://` locations.
         limits: What it takes on at once.
         cluster: The deployment that the host belongs to; None: none, and so no other hosts, whose fragments
             it would run.
         fragments: Runs fragments; None: the service.
         scrubs: Reads what the host has stored; None: it has nothing.
+        audit: Gets a line for what is asked and refused; None: there is none.
+        slow_seconds: How long the quickest statement takes that the log has with its plan; None: it has none.
+        self_report: Looks at the host; None: nobody does.
+
+    Attributes:
+        drain: Sends clients to other hosts.
     """
 
     def __init__(
@@ -71,33 +93,77 @@ class LivestateServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow 
         notify: Callable[[GroupName | None], None],
         *,
         ready: Callable[[], bool] = _always_ready,
-        token: str | None = None,
+        authenticator: Authenticator | None = None,
         tls_certificates: Sequence[tuple[bytes, bytes]] = (),
         limits: ServerLimits | None = None,
         cluster: ClusterHost | None = None,
         fragments: FragmentRunner | None = None,
         scrubs: Scrubs | None = None,
+        audit: AuditLog | None = None,
+        slow_seconds: float | None = None,
+        self_report: SelfReport | None = None,
     ) -> None:
         self._service = service
         self._calls = Calls()
+        self._callers = Callers(authenticator, audit)
         limits = limits or ServerLimits()
         self._arrivals = Watcher()
         uris = {} if cluster is None else cluster.uris
-        self._statements = Statements(service, self._calls, limits, self._arrivals, uris)
-        self._fragments = Fragments(
-            fragments or service, self._calls, limits, self._arrivals, has_peers=cluster is not None
+        ledger = Ledger()
+        activity = Activity(self._calls, self._callers.connections, cluster)
+        self._statements = Statements(
+            service,
+            self._calls,
+            limits,
+            self._arrivals,
+            uris,
+            activity,
+            self._callers,
+            ledger,
+            audit,
+            slow_seconds,
         )
-        self._key_streams = KeyStreams(service, self._calls, limits)
-        self._actions = Actions(service, self._statements, self._calls, notify, ready, cluster, scrubs)
+        self._fragments = Fragments(
+            fragments or service,
+            self._calls,
+            limits,
+            self._arrivals,
+            has_peers=cluster is not None,
+            callers=self._callers,
+            ledger=ledger,
+            audit=audit,
+            slow_seconds=slow_seconds,
+        )
+        self._key_streams = KeyStreams(service, self._calls, self._callers, limits, ledger, audit)
+        self.drain = Drain(self._calls, cluster)
+        self._actions = Actions(
+            service,
+            self._statements,
+            self._calls,
+            self._callers,
+            ledger,
+            notify,
+            ready,
+            self.drain,
+            cluster,
+            scrubs,
+            audit,
+            self_report,
+        )
+        takes_certificates = authenticator is not None and authenticator.takes_certificates
         with ExitStack() as unless_listening:
             # pyarrow never lets go of a server that could not listen; what it refers to would live until the
             # process ends.
             unless_listening.callback(self.__dict__.clear)
             super().__init__(
                 location,
-                auth_handler=OpenHandshake(),
-                middleware={MIDDLEWARE: CallerFactory(token)},
+                auth_handler=None if takes_certificates else OpenHandshake(),
+                middleware={MIDDLEWARE: CallerFactory(authenticator, audit)},
                 tls_certificates=list(tls_certificates) or None,
+                verify_client=takes_certificates,
+                root_certificates=authenticator.credentials.authorities
+                if authenticator is not None and takes_certificates
+                else None,
             )
             unless_listening.pop_all()
 
@@ -111,21 +177,45 @@ class LivestateServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow 
         """How many streams of keys are open now."""
         return len(self._key_streams)
 
+    def note_failure(self, error: Exception) -> None:
+        """As `FailureCounter.note_failure`."""
+        self._calls.meter.note_failure(error)
+
+    def figures(self) -> ServerFigures:
+        """What it takes now, and has counted so far."""
+        return ServerFigures(
+            totals=self._calls.meter.totals(),
+            running=len(self._calls),
+            connections=len(self._callers.connections.recent()),
+            key_streams=len(self._key_streams),
+            statements=self._statements.slots,
+            fragments=self._fragments.slots,
+            endpoints=self._fragments.endpoint_slots,
+            input_bytes=self._fragments.input_bytes,
+            is_draining=self._calls.is_draining,
+        )
+
     def stop(self, grace_seconds: float) -> bool:
-        """Take no more queries, let those that run finish, and stop listening.
+        """Take no more statements, tell other hosts so, let what runs finish, and stop listening.
 
         Args:
-            grace_seconds: How long queries may run on before they are cancelled; and how long after that they
-                have to end.
+            grace_seconds: How long statements may run on before they are cancelled.
 
         Returns:
             Whether it has stopped. Not, if a client neither reads its result nor goes away, or keeps a stream
             of keys open: Flight waits for it without end.
         """
+        self.drain.begin(is_final=True)
+        self.drain.wait_until_told(TOLD_SECONDS)
+        self._calls.wait_until_idle(grace_seconds)
         self._statements.close()
         self._fragments.close()
         self._key_streams.close(0.0)
-        if not self._calls.close(grace_seconds) or not self._key_streams.close(DRAIN_SECONDS):
+        reason = Unavailable(
+            "The host is stopping, and this had not ended within the time that it leaves (--grace): ask "
+            "another host."
+        )
+        if not self._calls.close(reason) or not self._key_streams.close(LAST_SECONDS):
             return False
         self.shutdown()
         self._arrivals.close()
@@ -134,50 +224,63 @@ class LivestateServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow 
     @guard_rpc
     def get_flight_info(self, context: Any, descriptor: flight.FlightDescriptor) -> flight.FlightInfo:
         """Plan a statement or a catalog command."""
+        statements = self._statements_for(context)
         body = _command(descriptor)
         if body.startswith(b"{"):
-            return self._statements.command_info(
-                parse_json_command(body, self._statements.defaults(context)), descriptor
-            )
+            command = parse_json_command(body, statements.defaults(context))
+            return statements.command_info(command, descriptor, context)
         name, message = unpack(body)
         if name == _PREPARED_QUERY:
-            return self._statements.flight_info(message.prepared_statement_handle, descriptor)
+            return statements.flight_info(message.prepared_statement_handle, descriptor, context)
         if name == _QUERY:
-            return self._statements.flight_info(
-                self._statements.statement_of_query(context, message).to_bytes(), descriptor
-            )
+            handle = statements.statement_of_query(context, message).to_bytes()
+            return statements.flight_info(handle, descriptor, context)
+        self._callers.check(context, Permission.READ)
         schema = _catalog_schema(name, message)
         return flight.FlightInfo(schema, descriptor, [flight.FlightEndpoint(Command(body).to_bytes(), [])])
 
     @guard_rpc
     def get_schema(self, context: Any, descriptor: flight.FlightDescriptor) -> flight.SchemaResult:
         """Say what the result of a statement or a catalog command looks like."""
+        statements = self._statements_for(context)
         name, message = unpack(_command(descriptor))
         if name == _PREPARED_QUERY:
-            return flight.SchemaResult(self._statements.schema(self._statements.statement_of_handle(message)))
+            return flight.SchemaResult(statements.schema(statements.statement_of_handle(message), context))
         if name == _QUERY:
-            return flight.SchemaResult(
-                self._statements.schema(self._statements.statement_of_query(context, message))
-            )
+            statement = statements.statement_of_query(context, message)
+            return flight.SchemaResult(statements.schema(statement, context))
+        self._callers.check(context, Permission.READ)
         return flight.SchemaResult(_catalog_schema(name, message))
 
     @guard_rpc
     def do_get(self, context: Any, ticket: flight.Ticket) -> flight.FlightDataStream:
         """Run a statement, a fragment or a catalog command."""
+        principal = self._callers.check(context, *_ASKERS)
         with RIGHT_OF_WAY:
-            return self._answer(context, ticket.ticket)
+            return self._answer(context, ticket.ticket, principal)
 
-    def _answer(self, context: Any, body: bytes) -> flight.FlightDataStream:
+    def _answer(self, context: Any, body: bytes, principal: Principal) -> flight.FlightDataStream:
         if body.startswith(FRAGMENT_MARK):
-            return self._fragments.run(parse_fragment(body), context)
-        request = parse_ticket(body, lambda: self._statements.defaults(context))
+            self._callers.check(context, Permission.READ)
+            return self._fragments.run(parse_fragment(body), context, principal)
+        self._calls.check_open()
+        statements = self._statements.for_principal(principal)
+        request = parse_ticket(body, lambda: statements.defaults(context))
         if not isinstance(request, Command):
-            return self._statements.run(request, context)
+            return statements.run(request, context)
+        self._callers.check(context, Permission.READ)
         name, message = unpack(request.body)
-        table = catalog.command_table(name, message, self._service.source)
+        source = self._service.restrict(principal.scope).source
+        table = catalog.command_table(name, message, source)
         if table is None:
             raise _refusal(name)
         return flight.RecordBatchStream(table, WRITE_OPTIONS)
+
+    def _statements_for(self, context: Any) -> Statements:
+        """What answers the statements of whoever calls."""
+        principal = self._callers.check(context, *_ASKERS)
+        self._calls.check_open()
+        return self._statements.for_principal(principal)
 
     @guard_rpc
     def do_put(
@@ -188,10 +291,11 @@ class LivestateServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow 
         writer: flight.FlightMetadataWriter,
     ) -> None:
         """Bind parameters; everything that would write is refused."""
+        statements = self._statements_for(context)
         name, message = unpack(_command(descriptor))
         if name != _PREPARED_QUERY:
             raise _refusal(name)
-        answer = self._statements.bind(self._statements.statement_of_handle(message), reader)
+        answer = statements.bind(statements.statement_of_handle(message), reader)
         writer.write(pa.py_buffer(answer.SerializeToString()))
 
     @guard_rpc
@@ -202,11 +306,13 @@ class LivestateServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow 
     @guard_rpc
     def list_actions(self, context: Any) -> Iterable[tuple[str, str]]:
         """Name the actions."""
+        self._callers.principal(context)
         return [(name, "") for name in self._actions.names()]
 
     @guard_rpc
     def list_flights(self, context: Any, criteria: bytes) -> Iterable[flight.FlightInfo]:
         """Refuse: Flight SQL has catalog commands for that."""
+        self._callers.principal(context)
         raise Unsupported("Ask for the stores with Flight SQL's GetTables, or with SHOW STORES.")
 
     @guard_rpc
@@ -219,7 +325,11 @@ class LivestateServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow 
     ) -> None:
         """Look keys up for a client, or run a fragment of another host."""
         command = bytes(descriptor.command or b"")
-        if command.startswith(b"{"):
+        is_for_keys = command.startswith(b"{")
+        self._callers.check(context, Permission.READ if is_for_keys else Permission.PEER)
+        if is_for_keys:
+            name_statement(new_statement_id())
+            self._calls.check_open()
             request = parse_key_request(command, self._statements.defaults(context))
             self._key_streams.exchange(context, request, reader, writer)
             return

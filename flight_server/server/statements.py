@@ -7,24 +7,36 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import replace
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 from pyarrow import flight
 
+from engine.access.principal import ANYBODY, Permission, Principal
 from engine.cluster.reports import HostName
 from engine.coordinator.division import Piece
 from engine.duckdb.deadline import Watcher
 from engine.errors import InvalidInput, Unsupported
 from engine.model.read_point import NEWEST, AsOfEpoch, ReadPoint
 from engine.service import DEFAULT_SESSION, PreparedStatement, QueryResult, QueryService, Session
+from engine.telemetry.statement_ids import name_statement
+from flight_server.server.activity import Activity, ActivityStatement, parse_activity
 from flight_server.server.arrivals import Arrival
-from flight_server.server.limits import HeldSlot, ServerLimits
-from flight_server.server.result_streams import result_stream, table_stream
-from flight_server.server.running_calls import Call, Calls
+from flight_server.server.audit import AuditedCall, AuditLog
+from flight_server.server.callers import Callers
+from flight_server.server.ledger import Ledger
+from flight_server.server.limits import HeldSlot, ServerLimits, share_of
+from flight_server.server.result_streams import Terms, catalog_stream, result_stream, table_stream
+from flight_server.server.running_calls import Call, Calls, CallState
+from flight_server.server.server_figures import SlotFigures
 from flight_server.server.sessions import NO_OPTIONS, caller_options
+from flight_server.server.settings import Setting, setting_of
 from flight_server.wire.bound_row import bound_row
+from flight_server.wire.call_headers import statement_of_call_id
+from flight_server.wire.column_metadata import describe_field
 from flight_server.wire.fragment_messages import FragmentTicket
 from flight_server.wire.messages import Message, new
 from flight_server.wire.parameter_types import announced_schema
@@ -44,6 +56,8 @@ MAX_ECHOED_BYTES = 4 << 20
 messages of 16 MiB at the most.
 """
 _DEFAULTS = NO_OPTIONS.statement("")
+_described: WeakKeyDictionary[PreparedStatement, pa.Schema] = WeakKeyDictionary()
+"""What drivers are told of the columns of statements that are kept."""
 _PLAIN_JSON = (int, float, bool, type(None))
 
 
@@ -72,6 +86,11 @@ class Statements:
         limits: How many may be computed at once.
         arrivals: Watches how long parameters take to arrive.
         uris: Where the hosts of the deployment are; empty: there is none.
+        activity: Answers statements about what goes on.
+        callers: Knows who calls.
+        ledger: Knows what each principal has taken.
+        audit: Gets a line for each that is run; None: there is none.
+        slow_seconds: How long the quickest statement takes that the log has with its plan; None: it has none.
     """
 
     def __init__(
@@ -81,7 +100,18 @@ class Statements:
         limits: ServerLimits,
         arrivals: Watcher,
         uris: Mapping[HostName, str],
+        activity: Activity,
+        callers: Callers,
+        ledger: Ledger,
+        audit: AuditLog | None = None,
+        slow_seconds: float | None = None,
     ) -> None:
+        self._audit = audit
+        self._slow_seconds = slow_seconds
+        self._activity = activity
+        self._ledger = ledger
+        self._terms = Terms(callers, ANYBODY)
+        self._principal = ANYBODY
         self._service = service
         self._calls = calls
         self._limits = limits
@@ -90,6 +120,26 @@ class Statements:
         self._binding_slots = limits.slots("max_statements", limits.max_statements)
         self._arrivals = arrivals
         self._uris = uris
+
+    def for_principal(self, principal: Principal) -> Statements:
+        """The same for the statements of somebody; they share what is limited.
+
+        Args:
+            principal: Who asks.
+        """
+        if principal is self._principal:
+            return self
+        other = copy(self)
+        other._principal = principal  # noqa: SLF001 - one of this class
+        other._service = self._service.restrict(principal.scope)  # noqa: SLF001 - likewise
+        pace = self._ledger.result_pace(principal)
+        other._terms = replace(self._terms, principal=principal, pace=pace)  # noqa: SLF001 - likewise
+        return other
+
+    @property
+    def slots(self) -> SlotFigures:
+        """How many are computed now."""
+        return self._slots.figures
 
     def close(self) -> None:
         """Begin no more of them."""
@@ -122,27 +172,62 @@ class Statements:
         """
         return parse_handle(message.prepared_statement_handle)
 
-    def schema(self, statement: Statement) -> pa.Schema:
+    def schema(self, statement: Statement, context: Any) -> pa.Schema:
         """The schema of a statement's result.
+
+        Args:
+            statement: Any.
+            context: The call's `flight.ServerCallContext`.
 
         Raises:
             InvalidInput: It is another one than was told when the statement was prepared.
             LivestateError: The statement cannot run, by kind.
         """
-        return self._prepared_statement(statement).schema
+        return described_schema(self._prepared_statement(statement, context))
 
-    def _prepared_statement(self, statement: Statement) -> PreparedStatement:
+    def _activity_of(self, statement: Statement) -> ActivityStatement | Setting | None:
+        """What a statement asks for that is not about stores; None where it is about these, which whoever
+        asks may read.
+
+        Raises:
+            Forbidden: It may not.
+        """
+        found = parse_activity(statement.sql) or setting_of(statement.sql)
+        if found is None:
+            self._principal.check(Permission.READ)
+        return found
+
+    def _prepared_statement(self, statement: Statement, context: Any) -> PreparedStatement:
+        activity = self._activity_of(statement)
+        if isinstance(activity, Setting):
+            activity.change(context)
+        if activity is not None:
+            return PreparedStatement(statement.sql, activity.schema, pa.schema([]), statement.dialect)
         given = None if statement.parameters is None else statement.parameters.batch
-        return self._service.prepare(
-            statement.sql, engine_session(statement), statement.expected_shapes, given
-        )
+        name_statement(statement_of_call_id(statement.call_id))
+        told = AuditedCall(None, "statement", self._principal, context, statement.sql)
+        call = self._calls.begin(statement.call_id, context, told)
+        call.state = CallState.PLANNING
+        try:
+            return self._service.prepare(
+                statement.sql,
+                engine_session(statement),
+                statement.expected_shapes,
+                given,
+                call.is_cancelled,
+            )
+        finally:
+            call.end()
 
-    def flight_info(self, handle: bytes, descriptor: flight.FlightDescriptor) -> flight.FlightInfo:
+    def flight_info(
+        self, handle: bytes, descriptor: flight.FlightDescriptor, context: Any
+    ) -> flight.FlightInfo:
         """Plan a statement.
 
         Args:
             handle: Its handle.
             descriptor: What the client asked with.
+            context: The call's `flight.ServerCallContext`.
 
         Returns:
             The result's schema and one ticket, good for this host and all others; or a ticket for each of
@@ -151,21 +236,23 @@ class Statements:
         Raises:
             LivestateError: The statement cannot run, by kind.
         """
+        call_id = os.urandom(CALL_ID_BYTES)
+        name_statement(statement_of_call_id(call_id))
         statement = parse_handle(handle)
-        prepared = self._prepared_statement(statement)
+        prepared = self._prepared_statement(statement, context)
         if len(handle) > MAX_ECHOED_BYTES:
             descriptor = flight.FlightDescriptor.for_command(b"")
         expected_shapes = prepared.shapes if statement.expected_shapes is None else None
         endpoints = self._parallel_endpoints(statement, prepared) or [
-            flight.FlightEndpoint(execution_ticket(handle, expected_shapes), [])
+            flight.FlightEndpoint(execution_ticket(handle, expected_shapes, call_id), [])
         ]
-        return flight.FlightInfo(prepared.schema, descriptor, endpoints)
+        return flight.FlightInfo(described_schema(prepared), descriptor, endpoints)
 
     def _parallel_endpoints(
         self, statement: Statement, prepared: PreparedStatement
     ) -> list[flight.FlightEndpoint]:
         """An endpoint for each host that has rows of the answer; none where one host has to give it."""
-        if not (statement.parallel and self._uris):
+        if not (statement.parallel and self._uris) or self._activity_of(statement) is not None:
             return []
         values = None if statement.parameters is None else statement.parameters.batch()
         fragments = (
@@ -179,42 +266,54 @@ class Statements:
             for host, request in fragments.items()
         ]
 
-    def command_info(self, command: JsonCommand, descriptor: flight.FlightDescriptor) -> flight.FlightInfo:
+    def command_info(
+        self, command: JsonCommand, descriptor: flight.FlightDescriptor, context: Any
+    ) -> flight.FlightInfo:
         """Plan a statement of a JSON descriptor.
 
         Args:
             command: What it asks for.
             descriptor: It.
+            context: The call's `flight.ServerCallContext`.
 
         Returns:
             The result's schema, and one ticket; or, by partition, a ticket for each partition that is read,
             with all hosts that have it. Where the answer cannot be divided that is one ticket for any host.
             All of them read the same epochs, which the application metadata names: `{"epochs": {"store
-            group": number}}`.
+            group": number}, "digests": {"store group": "…"}, "stale_seconds": 0.1}`.
 
         Raises:
             LivestateError: The statement cannot run, by kind.
         """
         statement = command.request.statement
-        values = self._typed_parameters(command.request)
+        activity = self._activity_of(statement)
+        values = None if activity is not None else self._typed_parameters(command.request)
         statement = statement if values is None else statement.bind(values)
-        if not command.by_partition:
-            prepared = self._prepared_statement(statement)
+        if not command.by_partition or activity is not None:
+            prepared = self._prepared_statement(statement, context)
             endpoint = flight.FlightEndpoint(execution_ticket(statement.to_bytes(), prepared.shapes), [])
-            return flight.FlightInfo(prepared.schema, descriptor, [endpoint])
+            return flight.FlightInfo(described_schema(prepared), descriptor, [endpoint])
         division = self._service.divide(statement.sql, values, engine_session(statement))
-        schema = self.schema(statement) if division.schema is None else division.schema
+        schema = self.schema(statement, context) if division.schema is None else division.schema
         if division.pieces is None:
-            as_of = {group: AsOfEpoch(epoch) for group, epoch in division.epochs.items()}
-            pinned = replace(statement, read_point=ReadPoint(as_of=as_of) if as_of else NEWEST)
+            as_of = {
+                group: AsOfEpoch(epoch, division.digests.get(group, ""))
+                for group, epoch in division.epochs.items()
+            }
+            allow_stale = statement.read_point.allow_stale
+            read_point = ReadPoint(as_of=as_of, allow_stale=allow_stale) if as_of else NEWEST
+            pinned = replace(statement, read_point=read_point)
             endpoints = [
                 flight.FlightEndpoint(execution_ticket(pinned.to_bytes(), None), list(self._uris.values()))
             ]
         else:
             endpoints = [self._piece_endpoint(piece) for piece in division.pieces]
-        return flight.FlightInfo(
-            schema, descriptor, endpoints, app_metadata=json.dumps({"epochs": dict(division.epochs)})
-        )
+        facts = {
+            "epochs": dict(division.epochs),
+            "digests": dict(division.digests),
+            "stale_seconds": division.stale_seconds,
+        }
+        return flight.FlightInfo(schema, descriptor, endpoints, app_metadata=json.dumps(facts))
 
     def _piece_endpoint(self, piece: Piece) -> flight.FlightEndpoint:
         locations = [self._uris[host] for host in piece.hosts if host in self._uris]
@@ -235,17 +334,67 @@ class Statements:
         Raises:
             LivestateError: The statement cannot run, by kind.
         """
-        found = self._answer_at_hand(statement)
-        if found is not None:
-            return table_stream(found)
-        call = self._calls.begin(statement.call_id, context)
-        stream = None
+        name_statement(statement_of_call_id(statement.call_id))
+        # What is at hand is never slow.
+        audited = None if self._audit is None else self._audited_call(statement, context)
+        call = None
         try:
-            stream = self._answer(statement, call, context)
-        finally:
-            if stream is None:
+            activity = self._activity_of(
+                statement.statement if isinstance(statement, JsonStatement) else statement
+            )
+            found = self._answer_at_hand(statement) if activity is None else None
+            if found is not None and self._terms.pace is None:
+                if audited is not None:
+                    _count_table(audited, found)
+                else:
+                    self._note_at_hand(found)
+                return table_stream(found)
+            audited = audited or self._audited_call(statement, context)
+            call = self._calls.begin(statement.call_id, context, audited)
+            if activity is not None:
+                # Without a slot: whoever wants to know what takes all of them need not wait for one.
+                call.state = CallState.RUNNING
+                return catalog_stream(self._activity_table(activity, context), call, context, self._terms)
+            if found is not None:
+                return result_stream(found, call, context, self._terms)
+            return self._answer(statement, call, context)
+        except Exception as error:
+            told = error if call is None else call.told_error(error)
+            if audited is not None:
+                audited.fail(told)
+                audited.end()
+            if call is not None:
                 call.end()
-        return stream
+            if told is not error:
+                raise told from error
+            raise
+
+    def _activity_table(self, activity: ActivityStatement | Setting, context: Any) -> pa.Table:
+        """The answer to a statement that is not about stores."""
+        if isinstance(activity, ActivityStatement):
+            return self._activity.answer(activity, self._principal)
+        activity.check(context)
+        return activity.schema.empty_table()
+
+    def _note_at_hand(self, result: QueryResult) -> None:
+        """Count an answer that took next to nothing."""
+        assert result.table is not None
+        metadata = result.metadata
+        seconds = metadata.seconds.get("total", 0.0)
+        self._calls.meter.note("statement", metadata, seconds, result.table.num_rows, result.table.nbytes)
+
+    def _audited_call(self, statement: Statement | JsonStatement, context: Any) -> AuditedCall:
+        asked = statement.statement if isinstance(statement, JsonStatement) else statement
+        return AuditedCall(
+            self._audit,
+            "statement",
+            self._principal,
+            context,
+            asked.sql,
+            dialect=asked.dialect,
+            slow_seconds=self._slow_seconds,
+            meter=self._calls.meter,
+        )
 
     def _answer_at_hand(self, statement: Statement | JsonStatement) -> QueryResult | None:
         """An answer that takes next to nothing, on a host that has all rows: it takes no slot and cannot be
@@ -254,7 +403,6 @@ class Statements:
         """
         if self._service.has_peers:
             return None
-        self._calls.check_open()
         if isinstance(statement, JsonStatement):
             return self._json_row(statement)
         given = statement.parameters
@@ -268,7 +416,7 @@ class Statements:
 
     def _json_row(self, request: JsonStatement, call: Call | None = None) -> QueryResult | None:
         statement, given = request.statement, request.parameters
-        if not given or isinstance(given, Mapping) or statement.read_point is not NEWEST:
+        if not given or isinstance(given, Mapping) or not statement.read_point.is_newest:
             return None
         session = engine_session(statement)
         cancelled = None if call is None else call.is_cancelled
@@ -278,7 +426,8 @@ class Statements:
         self, statement: Statement | JsonStatement, call: Call, context: Any
     ) -> flight.FlightDataStream:
         # Whoever reads a large result slowly holds up nobody else.
-        with self._slots.hold(statement.timeout_seconds) as slot:
+        with self._slots.hold(statement.timeout_seconds, share_of(self._principal)) as slot:
+            call.state = CallState.RUNNING
             if slot.waited:
                 call.check()
                 statement = statement.shorten_timeout(slot.waited)
@@ -287,10 +436,15 @@ class Statements:
                 if isinstance(statement, JsonStatement)
                 else self._result(statement, call, slot)
             )
-            return result_stream(result, call, context)
+            if call.audited is not None:
+                call.audited.note_result(result)
+            return result_stream(result, call, context, self._terms)
+
+    def _session(self, statement: Statement) -> Session:
+        return replace(engine_session(statement), user=self._principal.name)
 
     def _result(self, statement: Statement, call: Call, slot: HeldSlot) -> QueryResult:
-        given, session = statement.parameters, engine_session(statement)
+        given, session = statement.parameters, self._session(statement)
         has_peers = self._service.has_peers
         if has_peers and isinstance(given, PlainValue):
             found = self._service.row(
@@ -316,7 +470,7 @@ class Statements:
 
     def _json_result(self, request: JsonStatement, call: Call, slot: HeldSlot) -> QueryResult:
         statement = request.statement
-        session = engine_session(statement)
+        session = self._session(statement)
         found = self._json_row(request, call) if self._service.has_peers else None
         if found is not None:
             return found
@@ -348,11 +502,12 @@ class Statements:
             schema=wanted,
         )
 
-    def prepare(self, statement: Statement) -> Message:
+    def prepare(self, statement: Statement, context: Any) -> Message:
         """Prepare a statement.
 
         Args:
             statement: Without parameters.
+            context: The call's `flight.ServerCallContext`.
 
         Returns:
             `ActionCreatePreparedStatementResult`: the handle, the result's schema and the parameters', as IPC
@@ -361,11 +516,11 @@ class Statements:
         Raises:
             LivestateError: The statement cannot run, by kind.
         """
-        prepared = self._service.prepare(statement.sql, engine_session(statement))
+        prepared = self._prepared_statement(statement, context)
         return new(
             "ActionCreatePreparedStatementResult",
             prepared_statement_handle=replace(statement, expected_shapes=prepared.shapes).to_bytes(),
-            dataset_schema=prepared.schema.serialize().to_pybytes(),
+            dataset_schema=described_schema(prepared).serialize().to_pybytes(),
             parameter_schema=announced_schema(prepared.parameters).serialize().to_pybytes()
             if len(prepared.parameters)
             else b"",
@@ -387,12 +542,42 @@ class Statements:
         """
         seconds = self._limits.upload_seconds(statement.timeout_seconds)
         with (
-            self._binding_slots.hold(statement.timeout_seconds) as slot,
+            self._binding_slots.hold(statement.timeout_seconds, share_of(self._principal)) as slot,
             Arrival(self._arrivals, seconds, slot.give) as arrival,
         ):
             values = bound_row(reader, arrival.check)
         bound = statement if values is None else statement.bind(values)
         return new("DoPutPreparedStatementResult", prepared_statement_handle=bound.to_bytes())
+
+
+def described_schema(prepared: PreparedStatement) -> pa.Schema:
+    """The columns of a statement's result, as drivers are told them.
+
+    Args:
+        prepared: The statement.
+
+    Returns:
+        Its schema, with what Flight SQL knows of each column beside its type.
+    """
+    known = _described.get(prepared)
+    if known is not None:
+        return known
+    origins = prepared.origins or (None,) * len(prepared.schema)
+    schema = pa.schema(
+        [
+            describe_field(field) if origin is None else describe_field(field, origin.schema, origin.table)
+            for field, origin in zip(prepared.schema, origins, strict=True)
+        ]
+    )
+    _described[prepared] = schema
+    return schema
+
+
+def _count_table(audited: AuditedCall, result: QueryResult) -> None:
+    assert result.table is not None
+    audited.note_result(result)
+    audited.count(result.table.num_rows, result.table.nbytes)
+    audited.end()
 
 
 def json_array(name: str, value: object, wanted: pa.DataType | None) -> pa.Array:

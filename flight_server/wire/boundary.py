@@ -11,6 +11,7 @@ text.
 | NotFound | NOT_FOUND | ProgrammingError |
 | Unsupported | UNIMPLEMENTED | NotSupportedError |
 | Unauthenticated | UNAUTHENTICATED | ProgrammingError |
+| Forbidden | PERMISSION_DENIED | ProgrammingError |
 | Unavailable | UNAVAILABLE | OperationalError |
 | DeadlineExceeded | DEADLINE_EXCEEDED | OperationalError |
 | Cancelled | CANCELLED | OperationalError |
@@ -22,20 +23,21 @@ from __future__ import annotations
 
 import json
 import logging
-import uuid
 from collections.abc import Callable, Mapping
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar, cast
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
 
 import pyarrow as pa
 from pyarrow import flight
 
 from engine.errors import (
+    MISTAKES_OF_CALLER,
     Cancelled,
     Corrupt,
     DeadlineExceeded,
     Defect,
     Fenced,
+    Forbidden,
     InvalidInput,
     LimitExceeded,
     LivestateError,
@@ -45,15 +47,33 @@ from engine.errors import (
     Unavailable,
     Unsupported,
 )
+from engine.telemetry.spans import is_tracing, span
+from engine.telemetry.statement_ids import StatementScope, is_statement_id, new_statement_id, statement_id
+from flight_server.wire.call_headers import statement_of_call, trace_of_call
 
 ERROR_TRAILER = "livestate-error-bin"
 MAX_MESSAGE_CHARACTERS = 2000
 """Longer messages are cut: gRPC drops a call whose trailers exceed 8 KiB."""
 
+_WORTH_A_LINE = (Unavailable, LimitExceeded, Unauthenticated, Forbidden, Corrupt, Defect)
+"""Refusals that whoever runs the host can do something about; those of one kind are a line a minute. What is
+wrong with a statement is its client's affair, and so is how long it may take.
+"""
+_SPANS = {"get_flight_info": "plan statement", "do_get": "run statement", "do_exchange": "run fragment"}
+"""What calls are in traces, by the methods that serve them."""
 _log = logging.getLogger(__name__)
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
-_Server = TypeVar("_Server")
+
+
+class FailureCounter(Protocol):
+    """What serves RPCs."""
+
+    def note_failure(self, error: Exception) -> None:
+        """Count a call that failed."""
+
+
+_Server = TypeVar("_Server", bound=FailureCounter)
 
 
 class _UntracedError(Exception):
@@ -93,6 +113,7 @@ _WIRE: Mapping[type[LivestateError], Callable[[str], Exception]] = {
     NotFound: NotFoundError,
     Unsupported: UnimplementedError,
     Unauthenticated: flight.FlightUnauthenticatedError,
+    Forbidden: flight.FlightUnauthorizedError,
     Unavailable: flight.FlightUnavailableError,
     DeadlineExceeded: flight.FlightTimedOutError,
     Cancelled: flight.FlightCancelledError,
@@ -105,6 +126,8 @@ _KINDS: Mapping[str, type[LivestateError]] = {
     error_class.__name__: error_class for error_class in (*_WIRE, LivestateError)
 }
 """All kinds that errors have on the wire. It is closed: what else comes from there names no class."""
+KIND_NAMES = tuple(_KINDS)
+"""Their names: all that `kind_name` gives."""
 
 
 def wire_error(
@@ -125,13 +148,16 @@ def wire_error(
         The exception to raise, `from None`.
     """
     if isinstance(error, LivestateError):
+        if isinstance(error, _WORTH_A_LINE):
+            kind = kind_name(error)
+            _log.warning("Refused (%s): %s", kind, error.message, extra={"repeats": f"refusal {kind}"})
         make = next(
             (_WIRE[error_class] for error_class in type(error).__mro__ if error_class in _WIRE),
             flight.FlightServerError,
         )
         known = error
     else:
-        incident = uuid.uuid4().hex[:12]
+        incident = statement_id() or new_statement_id()
         _log.error("Incident %s: a request failed in a way nobody expected.", incident, exc_info=error)
         make = flight.FlightInternalError
         known = LivestateError(
@@ -157,9 +183,13 @@ def error_detail(error: LivestateError) -> bytes:
         error: Any error of a known kind.
 
     Returns:
-        UTF-8 JSON: `kind`, `message`, and for SQL errors `position` with `offset`, `line` and `column`.
+        UTF-8 JSON: `kind`, `message`, `statement` where the call is about one, and for SQL errors `position`
+        with `offset`, `line` and `column`.
     """
     document: dict[str, Any] = {"kind": kind_name(error), "message": _shorten(error.message)}
+    statement = error.statement or statement_id()
+    if statement:
+        document["statement"] = statement
     if isinstance(error, InvalidInput) and error.position is not None:
         document["position"] = {
             "offset": error.position.offset,
@@ -203,9 +233,15 @@ def livestate_error(error: Exception, detail: bytes | None) -> LivestateError:
     if error_class is None:
         return _error_by_class(error)
     message = str(document.get("message"))
-    if issubclass(error_class, InvalidInput):
-        return InvalidInput(message, _parse_position(document.get("position")))
-    return error_class(message)
+    found = (
+        InvalidInput(message, _parse_position(document.get("position")))
+        if issubclass(error_class, InvalidInput)
+        else error_class(message)
+    )
+    statement = document.get("statement")
+    if isinstance(statement, str) and is_statement_id(statement):
+        found.statement = statement
+    return found
 
 
 def _parse_document(detail: bytes | None) -> Mapping[str, Any]:
@@ -226,7 +262,7 @@ def _parse_position(document: object) -> Position | None:
 
 _BY_CLASS: tuple[tuple[type[Exception], type[LivestateError]], ...] = (
     (flight.FlightUnauthenticatedError, Unauthenticated),
-    (flight.FlightUnauthorizedError, Unauthenticated),
+    (flight.FlightUnauthorizedError, Forbidden),
     (flight.FlightTimedOutError, DeadlineExceeded),
     (flight.FlightCancelledError, Cancelled),
     (flight.FlightUnavailableError, Unavailable),
@@ -249,11 +285,9 @@ def plain_message(error: Exception) -> str:
         str(error)
         .partition(". gRPC client debug context")[0]
         .partition(". Client context")[0]
+        .partition(". Detail: ")[0]
         .removeprefix("Flight returned ")
     )
-
-
-_OF_THE_CALLER = (InvalidInput, NotFound, Unsupported, Unauthenticated)
 
 
 def is_word_of_caller(error: Exception) -> bool:
@@ -263,13 +297,14 @@ def is_word_of_caller(error: Exception) -> bool:
     Args:
         error: What pyarrow's Flight client raised.
     """
-    return isinstance(_error_by_class(error), _OF_THE_CALLER)
+    return isinstance(_error_by_class(error), MISTAKES_OF_CALLER)
 
 
 def guard_rpc(
     method: Callable[Concatenate[_Server, Any, _Arguments], _Result],
 ) -> Callable[Concatenate[_Server, Any, _Arguments], _Result]:
-    """Decorate a method that serves an RPC: whatever it raises leaves as `wire_error` makes it.
+    """Decorate a method that serves an RPC: whatever it raises is counted, and leaves as `wire_error` makes
+    it; what is logged has the id of the statement that the call is about.
 
     Args:
         method: Takes self and the call's context first.
@@ -278,12 +313,18 @@ def guard_rpc(
         The method, of the same signature.
     """
     flight_errors = method.__name__ != "get_schema"
+    traced = _SPANS.get(method.__name__)
 
     @wraps(method)
     def call(self: _Server, context: Any, /, *args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
-        try:
-            return method(self, context, *args, **kwargs)
-        except Exception as error:  # noqa: BLE001 - the last line before the network: what gets past it travels with its traceback
-            raise wire_error(error, context, flight_errors=flight_errors) from None
+        with StatementScope(statement_of_call(context)):
+            try:
+                if traced is None or not is_tracing():
+                    return method(self, context, *args, **kwargs)
+                with span(traced, trace_of_call(context)):
+                    return method(self, context, *args, **kwargs)
+            except Exception as error:  # noqa: BLE001 - the last line before the network: what gets past it travels with its traceback
+                self.note_failure(error)
+                raise wire_error(error, context, flight_errors=flight_errors) from None
 
     return call

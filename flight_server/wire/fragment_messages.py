@@ -26,12 +26,17 @@ from engine.errors import InvalidInput, LimitExceeded
 from engine.model.schema import MAX_PARTITIONS, Epoch, GroupName, PartitionId, StoreName
 from flight_server.wire.ipc_bytes import NotPlainError, read_table
 from flight_server.wire.messages import Message, new, parse
+from flight_server.wire.scope_messages import parse_scope, scope_bytes
 from flight_server.wire.tickets import Parameters, checked_timeout
 
 FRAGMENT_MARK = b"\x00F"
 FORMAT = 4
 """Format 1 had no generations; up to format 2 pieces were rows, and in format 3 metadata of messages. Digests
 may be left out, as an older version does, and nothing is compared then.
+"""
+SCOPED_FORMAT = 5
+"""That of fragments for whose principals a part of the stores exists alone: an older host, which would run
+them over all rows, refuses them.
 """
 PIECE_BYTES = 4 << 20
 """About how large a piece of an input is."""
@@ -79,7 +84,7 @@ class FragmentTicket:
         }
         message = new(
             "FragmentRequest",
-            format=FORMAT,
+            format=FORMAT if request.scope is None else SCOPED_FORMAT,
             sql=request.sql,
             epochs=dict(request.epochs),
             partitions=lists,
@@ -88,6 +93,8 @@ class FragmentTicket:
             call_id=self.call_id,
             generations=request.generations,
             digests=request.digests,
+            complete_until=request.complete_until,
+            scope=b"" if request.scope is None else scope_bytes(request.scope),
         )
         if request.parameters is not None:
             packed = Parameters.from_batch(request.parameters)
@@ -113,7 +120,7 @@ def parse_fragment(data: bytes) -> FragmentTicket:
             "is for: send SQL with DoGet."
         )
     message: Message = parse("FragmentRequest", data[len(FRAGMENT_MARK) :])
-    if message.format != FORMAT:
+    if message.format not in (FORMAT, SCOPED_FORMAT):
         raise InvalidInput(
             f"The fragment has format {message.format}, and this host reads {FORMAT}: run one version of "
             "livestate on all hosts."
@@ -137,6 +144,8 @@ def parse_fragment(data: bytes) -> FragmentTicket:
             for group, generation in message.generations.items()
         },
         digests={GroupName(group): digest for group, digest in message.digests.items()},
+        complete_until=message.complete_until,
+        scope=parse_scope(message.scope) if message.format == SCOPED_FORMAT else None,
     )
     inputs = tuple(message.inputs)
     if not all(inputs) or len(set(inputs)) < len(inputs):

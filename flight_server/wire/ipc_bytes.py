@@ -18,6 +18,8 @@ from functools import lru_cache
 
 import pyarrow as pa
 
+from engine.model.damaged_rows import check_rows
+
 MAX_NESTING = 40
 """Levels of a type; values of stores have 32 at the most."""
 _CONTINUATION = 0xFFFFFFFF
@@ -97,7 +99,7 @@ def read_table(stream: pa.Buffer) -> pa.Table:
             stream = pa.py_buffer(stream.to_pybytes())
         with pa.ipc.open_stream(stream) as reader:
             table = reader.read_all()
-        table.validate(full=True)
+        check_rows(table)
     except _UNREADABLE as error:
         raise NotPlainError(_DAMAGED) from error
     return table

@@ -15,9 +15,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from engine.coordinator.key_streams import KeyAnswer
 from engine.errors import InvalidInput
 from engine.model.read_point import ReadPoint
+from engine.model.schema import Epoch, GroupName
 from flight_server.wire.read_point_options import READ_POINT_OPTIONS, parse_read_point, read_point_values
 from flight_server.wire.tickets import Statement, checked_timeout
 
@@ -53,9 +53,10 @@ class KeyRequest:
         document: dict[str, Any] = {"version": VERSION, "store": self.store}
         if self.columns is not None:
             document["columns"] = self.columns
-        return json.dumps(
-            document | {name: value for name, value in values.items() if value not in (None, "")}
-        ).encode()
+        given = {name: value for name, value in values.items() if value not in (None, "")}
+        if not self.read_point.allow_stale:
+            del given["allow_stale"]  # which hosts of older versions do not know
+        return json.dumps(document | given).encode()
 
 
 def parse_key_request(command: bytes, defaults: Statement) -> KeyRequest:
@@ -135,10 +136,28 @@ def parse_key_schema(schema: pa.Schema) -> pa.Schema:
     return pa.ipc.read_schema(pa.py_buffer(message))
 
 
-def answer_metadata(answer: KeyAnswer) -> bytes:
-    """What travels beside the rows of an answer: `{"epochs": {"group": 12}, "age_seconds": 0.4}`."""
-    epochs = ", ".join([f"{json.dumps(group)}: {epoch}" for group, epoch in answer.epochs.items()])
-    return f'{{"epochs": {{{epochs}}}, "age_seconds": {answer.age_seconds}}}'.encode()
+def answer_metadata(
+    epochs: Mapping[GroupName, Epoch],
+    age_seconds: float,
+    stale_seconds: float | None,
+    digests: Mapping[GroupName, str],
+) -> bytes:
+    """What travels beside the rows of an answer: `{"epochs": {"group": 12}, "age_seconds": 0.4,
+    "stale_seconds": 0.1, "digests": {"group": "3f…"}}`.
+
+    Args:
+        epochs: The epoch of the store's group.
+        age_seconds: Age of that epoch.
+        stale_seconds: For how long the host has lacked commits that are there; None: unknown.
+        digests: Digests of the epochs' commits.
+    """
+    shown_epochs = ", ".join([f"{json.dumps(group)}: {epoch}" for group, epoch in epochs.items()])
+    shown_digests = ", ".join([f'{json.dumps(group)}: "{digest}"' for group, digest in digests.items()])
+    stale = "null" if stale_seconds is None else stale_seconds
+    return (
+        f'{{"epochs": {{{shown_epochs}}}, "age_seconds": {age_seconds}, "stale_seconds": {stale}, '
+        f'"digests": {{{shown_digests}}}}}'
+    ).encode()
 
 
 def check_keys(keys: pa.RecordBatch | None) -> pa.RecordBatch:

@@ -104,7 +104,12 @@ _TABLE: Mapping[str, tuple[str, ...]] = {
     ),
     "TableShapes": ("repeated TableShape tables = 1",),
     "TableShape": ("string name = 1", "string store = 2", "int64 generation = 3"),
-    "ReadPoint": ("optional int64 min_epoch = 1", "optional double max_staleness = 2", "string as_of = 3"),
+    "ReadPoint": (
+        "optional int64 min_epoch = 1",
+        "optional double max_staleness = 2",
+        "string as_of = 3",
+        "bool allow_stale = 4",
+    ),
     "PartitionList": ("repeated int32 partitions = 1",),
     "FragmentRequest": (
         "int32 format = 1",
@@ -118,6 +123,8 @@ _TABLE: Mapping[str, tuple[str, ...]] = {
         "bytes call_id = 9",
         "map int64 generations = 10",
         "map string digests = 11",
+        "int64 complete_until = 12",
+        "bytes scope = 13",
     ),
 }
 

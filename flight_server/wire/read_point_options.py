@@ -1,11 +1,12 @@
-"""Which epochs a client wants to read: the options `min_epoch`, `max_staleness` and `as_of`, from text or
-JSON to `ReadPoint`, and back.
+"""Which epochs a client wants to read: the options `min_epoch`, `max_staleness`, `as_of` and `allow_stale`,
+from text or JSON to `ReadPoint`, and back.
 
 | option | value |
 |---|---|
 | `min_epoch` | a whole number: this epoch or a newer one, of every store group that is read |
 | `max_staleness` | seconds: no commit that is older than this may be missing |
-| `as_of` | an epoch number, or a time in ISO 8601 (UTC where it names no zone); or JSON, an object of these by store group |
+| `as_of` | an epoch number, or a time in ISO 8601 (UTC where it names no zone); or JSON, an object of these by store group; `number@digest` is the epoch of one history of the changelog |
+| `allow_stale` | true or false: whether a host may answer that is further behind than its `--max-lag` |
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import math
+import re
 from collections.abc import Mapping
 from functools import lru_cache
 
@@ -20,17 +22,22 @@ from engine.errors import InvalidInput
 from engine.model.read_point import NEWEST, AsOf, AsOfEpoch, AsOfTimestamp, ReadPoint
 from engine.model.schema import Epoch, GroupName
 
-READ_POINT_OPTIONS = ("min_epoch", "max_staleness", "as_of")
+READ_POINT_OPTIONS = ("min_epoch", "max_staleness", "as_of", "allow_stale")
 MAX_EPOCH = (1 << 63) - 1
 _EPOCH_TIME = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MICROSECOND = dt.timedelta(microseconds=1)
 _AS_OF = (
     'as_of must be an epoch number, a time such as 2026-11-20T12:00:00Z, or {"store group": one of these}.'
 )
+_EPOCH_OF_HISTORY = re.compile(r"\s*(\d{1,39})@([0-9a-f]{1,128})\s*")
+_FLAGS = {"true": True, "false": False, "": False}
 
 
 def parse_read_point(
-    min_epoch: object = None, max_staleness: object = None, as_of: object = None
+    min_epoch: object = None,
+    max_staleness: object = None,
+    as_of: object = None,
+    allow_stale: object = None,
 ) -> ReadPoint:
     """The read point that a client asks for.
 
@@ -38,6 +45,7 @@ def parse_read_point(
         min_epoch: A number, or its text; None or an empty text: none.
         max_staleness: A number of seconds, or its text; likewise.
         as_of: A number, a text, or a mapping of group names to these; likewise.
+        allow_stale: A truth value, or `true` or `false` as a text; likewise.
 
     Returns:
         The read point.
@@ -45,7 +53,8 @@ def parse_read_point(
     Raises:
         InvalidInput: A value is none of these.
     """
-    if _is_absent(min_epoch) and _is_absent(max_staleness) and _is_absent(as_of):
+    is_stale_allowed = parse_flag("allow_stale", allow_stale)
+    if _is_absent(min_epoch) and _is_absent(max_staleness) and _is_absent(as_of) and not is_stale_allowed:
         return NEWEST
     groups, default = ({}, None) if _is_absent(as_of) else _parse_as_of(as_of)
     return ReadPoint(
@@ -55,7 +64,25 @@ def parse_read_point(
         max_staleness_seconds=None if _is_absent(max_staleness) else _parse_seconds(max_staleness),
         as_of=groups,
         as_of_default=default,
+        allow_stale=is_stale_allowed,
     )
+
+
+def parse_flag(name: str, value: object) -> bool:
+    """Whether an option is on.
+
+    Args:
+        name: The option.
+        value: What somebody sent; drivers whose connection properties are texts send `true` and `false`. None
+            and an empty text: it is off.
+
+    Raises:
+        InvalidInput: It is none of these.
+    """
+    flag = _FLAGS.get(value.strip().lower()) if isinstance(value, str) else bool(value)
+    if flag is None or not isinstance(value, str | bool | None):
+        raise InvalidInput(f"The option {name} must be true or false.")
+    return flag
 
 
 def read_point_values(read_point: ReadPoint) -> dict[str, object]:
@@ -71,6 +98,7 @@ def read_point_values(read_point: ReadPoint) -> dict[str, object]:
         "min_epoch": read_point.min_epoch,
         "max_staleness": read_point.max_staleness_seconds,
         "as_of": as_of_text(read_point),
+        "allow_stale": read_point.allow_stale,
     }
 
 
@@ -92,7 +120,7 @@ def as_of_text(read_point: ReadPoint) -> str:
 
 def _moment_text(moment: AsOf) -> str:
     if isinstance(moment, AsOfEpoch):
-        return str(moment.epoch)
+        return f"{moment.epoch}@{moment.digest}" if moment.digest else str(moment.epoch)
     return (_EPOCH_TIME + moment.microseconds * _MICROSECOND).isoformat()
 
 
@@ -123,6 +151,8 @@ def _parse_groups(values: Mapping[object, object]) -> Mapping[GroupName, AsOf]:
 
 
 def _parse_moment(value: object) -> AsOf:
+    if isinstance(value, str) and (found := _EPOCH_OF_HISTORY.fullmatch(value)) is not None:
+        return AsOfEpoch(_parse_epoch(found[1], _AS_OF), found[2])
     if isinstance(value, str) and not value.strip().isdecimal():
         return AsOfTimestamp(_parse_timestamp(value))
     return AsOfEpoch(_parse_epoch(value, _AS_OF))

@@ -5,22 +5,26 @@
  "groups": {"plays": {"readable": [[41, 1789000000000000, 0], [42, 1789000000100000, 1]], "newest_known": 43,
  "unread_since": 1789000000200000,
                       "looked_at": 1789000000300000, "building": [40, 43, null], "problem": "",
-                      "digests": ["3f…", "a0…"]}},
+                      "digests": ["3f…", "a0…"], "building_bytes": [2000, 600, 40.5],
+                      "catching_up": null}},
  "stores": {"plays": {"partitions": [0, 3, 4], "rows": 10, "bytes": 200, "segments": 3, "stored_rows": 12,
  "since": 1, "rebuilding": [], "columns": {"song": [1.0, 90.0, "AAECAw=="]}}}}
 ```
 
 The fields are those of `engine.cluster.reports`; `readable` has epochs, each with the time of its commit and
 its generation. Times are microseconds since 1970 UTC. `building` (epoch, target and snapshot, or null) and
-`problem` may be left out: nothing that decides about an answer depends on them. So may `digests` of the
-epochs in `readable`, as an older version does, and `columns`, which are sent once until something is new:
-smallest and largest number, and a sketch (`engine.model.distinct_sketch`), each or null. `started` tells one
-life of a host from the next, `number` counts the reports of one life.
+`problem` may be left out: nothing that decides about an answer depends on them. So may what older versions
+do not say: `digests` of the epochs in `readable`; how many bytes `building` has done, has left and does a
+second; `catching_up` (epoch, target, snapshot, and these bytes); `past`, epochs with time, generation and
+digest; and `columns`, which are sent once until something is new: smallest and largest number, and a sketch
+(`engine.model.distinct_sketch`), each or null. `"draining": true` stands in the report of a host that is
+about to stop. `started` tells one life of a host from the next, `number` counts the reports of one life.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
@@ -43,6 +47,7 @@ from engine.model.schema import Epoch, GroupName, PartitionId, StoreName
 FORMAT = 2
 """Format 1 had no generations."""
 MAX_REPORT_BYTES = 64 << 20
+_DIGEST = re.compile("[0-9a-f]{0,128}")
 _COUNTS = ("rows", "bytes", "segments", "stored_rows")
 _STORE_FIELDS = ("partitions", *_COUNTS, "since", "rebuilding")
 
@@ -72,6 +77,7 @@ class SentReport:
             "changelog": self.changelog,
             "started": self.started,
             "number": self.number,
+            **({"draining": True} if report.is_draining else {}),
             "groups": {name: _group_document(group) for name, group in report.groups.items()},
             "stores": {name: _store_document(store) for name, store in report.stores.items()},
         }
@@ -90,6 +96,7 @@ def _store_document(store: StoreReport) -> Mapping[str, Any]:
 
 def _group_document(group: GroupReport) -> Mapping[str, Any]:
     readable = [(each.epoch, each.committed_at, each.generation) for each in group.readable]
+    past = [(each.epoch, each.committed_at, each.generation, each.digest) for each in group.past]
     building = (
         None
         if group.building is None
@@ -103,7 +110,16 @@ def _group_document(group: GroupReport) -> Mapping[str, Any]:
         "building": building,
         "problem": group.problem,
         "digests": [each.digest for each in group.readable],
+        "building_bytes": None if group.building is None else _bytes(group.building),
+        "catching_up": None
+        if (progress := group.catching_up) is None
+        else (progress.epoch, progress.target, progress.snapshot, *_bytes(progress)),
+        "past": past,
     }
+
+
+def _bytes(progress: Progress) -> tuple[int, int | None, float | None]:
+    return progress.bytes_done, progress.bytes_left, progress.bytes_per_second
 
 
 def parse_report(data: bytes) -> SentReport:
@@ -142,7 +158,8 @@ def parse_report(data: bytes) -> SentReport:
 def _sent_report(document: Mapping[str, Any]) -> SentReport:
     groups = {GroupName(_text(name)): _group(group) for name, group in document["groups"].items()}
     stores = {StoreName(_text(name)): _store(store) for name, store in document["stores"].items()}
-    report = HostReport(HostName(_text(document["host"])), groups, stores)
+    host, is_draining = HostName(_text(document["host"])), _flag(document.get("draining", False))
+    report = HostReport(host, groups, stores, is_draining)
     return SentReport(
         report, _text(document["changelog"]), _number(document["started"]), _number(document["number"])
     )
@@ -151,28 +168,48 @@ def _sent_report(document: Mapping[str, Any]) -> SentReport:
 def _group(document: Mapping[str, Any]) -> GroupReport:
     digests = document.get("digests") or [""] * len(document["readable"])
     readable = tuple(
-        ReadableEpoch(Epoch(_number(epoch)), _number(moment), _number(generation), _text(digest))
+        ReadableEpoch(Epoch(_number(epoch)), _number(moment), _number(generation), _digest(digest))
         for (epoch, moment, generation), digest in zip(document["readable"], digests, strict=True)
     )
-    if any(
-        before.epoch >= after.epoch or before.generation > after.generation
-        for before, after in pairwise(readable)
-    ):
-        raise ValueError(readable)
+    past = tuple(
+        ReadableEpoch(Epoch(_number(epoch)), _number(moment), _number(generation), _digest(digest))
+        for epoch, moment, generation, digest in document.get("past", ())
+    )
+    for epochs in (readable, past):
+        if any(
+            before.epoch >= after.epoch or before.generation > after.generation
+            for before, after in pairwise(epochs)
+        ):
+            raise ValueError(epochs)
     unread_since, building = document["unread_since"], document.get("building")
+    building_bytes, catching_up = document.get("building_bytes"), document.get("catching_up")
     return GroupReport(
         readable,
         Epoch(_number(document["newest_known"])),
         None if unread_since is None else _number(unread_since),
         _number(document["looked_at"]),
-        None if building is None else _progress(*building),
+        None if building is None else _progress(*building, *(building_bytes or ())),
         _text(document.get("problem", "")),
+        None if catching_up is None else _progress(*catching_up),
+        past,
     )
 
 
-def _progress(epoch: object, target: object, snapshot: object) -> Progress:
+def _progress(
+    epoch: object,
+    target: object,
+    snapshot: object,
+    bytes_done: object = 0,
+    bytes_left: object = None,
+    bytes_per_second: object = None,
+) -> Progress:
     return Progress(
-        Epoch(_number(epoch)), Epoch(_number(target)), None if snapshot is None else Epoch(_number(snapshot))
+        Epoch(_number(epoch)),
+        Epoch(_number(target)),
+        None if snapshot is None else Epoch(_number(snapshot)),
+        _number(bytes_done),
+        None if bytes_left is None else _number(bytes_left),
+        _bound(bytes_per_second),
     )
 
 
@@ -212,6 +249,19 @@ def _text(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError(value)
     return value
+
+
+def _flag(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(value)
+    return value
+
+
+def _digest(value: object) -> str:
+    text = _text(value)
+    if not _DIGEST.fullmatch(text):
+        raise ValueError(value)
+    return text
 
 
 def _number(value: object) -> int:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from typing import TypeAlias
 
 import pyarrow as pa
+
+from engine.model.version import own_version
 
 _CHILDREN: tuple[pa.Field, ...] = (
     pa.field("string_value", pa.string()),
@@ -43,14 +44,6 @@ def _bits(*ordinals: int) -> Bits:
     return Bits(sum(1 << ordinal for ordinal in ordinals))
 
 
-def _own_version() -> str:
-    try:
-        return version("livestate")
-    except PackageNotFoundError:
-        # Run from a source tree that is not installed.
-        return "0"
-
-
 _NUMERIC = (
     "abs acos asin atan atan2 ceil cos cot degrees exp floor ln log log10 mod pi power radians random "
     "round sign sin sqrt tan trunc"
@@ -74,7 +67,7 @@ _MAX_NAME_BYTES = 200
 _FACTS: Mapping[int, Value] = {
     # The server.
     0: "livestate",
-    1: _own_version(),
+    1: own_version(),
     2: pa.__version__,
     3: True,  # read only
     4: True,  # SQL
@@ -150,7 +143,7 @@ _FACTS: Mapping[int, Value] = {
     559: _MAX_NAME_BYTES,
     560: _UNLIMITED,
     561: _UNLIMITED,
-    562: Bits(0),  # isolation by default: none, there are no transactions
+    562: 0,  # isolation by default: none, there are no transactions
     563: False,
     564: _bits(0),
     565: False,

@@ -31,8 +31,7 @@ import pyarrow as pa
 from engine.errors import InvalidInput
 from engine.model.read_point import NEWEST, ReadPoint
 from engine.model.schema import StoreName
-from engine.sql.bind import TableShape
-from engine.statements.texts import ExpectedShapes
+from engine.model.table_shapes import ExpectedShapes, TableShape
 from flight_server.wire.ipc_bytes import NotPlainError, check_row, read_row
 from flight_server.wire.messages import Message, new, parse, statement_handle
 from flight_server.wire.read_point_options import READ_POINT_OPTIONS, parse_read_point, read_point_values
@@ -154,7 +153,7 @@ class Statement:
         read_point: Which epochs it may read.
         parallel: Its result may be given as several endpoints, one a host.
         expected_shapes: What its names meant when the client was told the columns of its result
-            (`engine.statements.texts.ExpectedShapes`); None: it was not.
+            (`engine.model.table_shapes.ExpectedShapes`); None: it was not.
     """
 
     sql: str
@@ -238,15 +237,16 @@ def seconds_left(timeout_seconds: float | None, passed_seconds: float) -> float 
     return None if timeout_seconds is None else max(timeout_seconds - passed_seconds, _LEAST_SECONDS)
 
 
-def execution_ticket(handle: bytes, expected_shapes: ExpectedShapes | None) -> bytes:
+def execution_ticket(handle: bytes, expected_shapes: ExpectedShapes | None, call_id: bytes = b"") -> bytes:
     """The ticket of one execution of a statement.
 
     Args:
         handle: The statement's handle, which says nothing of what its client was told.
         expected_shapes: What the statement's names meant when its client was told the columns of its result.
+        call_id: What this execution is known by, `CALL_ID_BYTES`; empty: something random.
 
     Returns:
-        A ticket for the same statement with a `call_id` of its own.
+        A ticket for the same statement with this `call_id`.
     """
     # A field written behind a protobuf message becomes part of it, so nothing has to be read and written
     # again.
@@ -254,7 +254,7 @@ def execution_ticket(handle: bytes, expected_shapes: ExpectedShapes | None) -> b
         handle
         + (b"" if expected_shapes is None else _shapes_field(expected_shapes))
         + _CALL_ID_FIELD
-        + os.urandom(CALL_ID_BYTES)
+        + (call_id or os.urandom(CALL_ID_BYTES))
     )
 
 
@@ -430,7 +430,7 @@ def parsed_read_point(message: Message) -> ReadPoint:
     """
     min_epoch = message.min_epoch if message.HasField("min_epoch") else None
     max_staleness = message.max_staleness if message.HasField("max_staleness") else None
-    return parse_read_point(min_epoch, max_staleness, message.as_of)
+    return parse_read_point(min_epoch, max_staleness, message.as_of, message.allow_stale)
 
 
 def checked_timeout(timeout: object) -> float | None:

@@ -80,6 +80,8 @@ _TYPES = (
     _integer("USMALLINT", 4, 5, unsigned=True),
     _integer("UINTEGER", -5, 10, unsigned=True),
     _integer("UBIGINT", 2, 20, unsigned=True),
+    _integer("HUGEINT", 2, 39),
+    _integer("UHUGEINT", 2, 39, unsigned=True),
     _Type("FLOAT", 7, 24, radix=2, unsigned=False),
     _Type("DOUBLE", 8, 53, radix=2, unsigned=False),
     _Type("DECIMAL", 3, 38, radix=10, unsigned=False, scales=(0, 38), parameters=("precision", "scale")),
@@ -87,8 +89,14 @@ _TYPES = (
     _Type("BLOB", -3, quote="'"),
     _Type("BOOLEAN", -7, 1),
     _Type("DATE", 91, 10, quote="'", prefix="DATE ", subcode=1),
+    _Type("TIME", 92, 15, quote="'", prefix="TIME ", scales=(6, 6), subcode=2),
     _Type("TIMESTAMP", 93, 26, quote="'", prefix="TIMESTAMP ", scales=(6, 6), subcode=3),
     _Type("TIMESTAMP WITH TIME ZONE", 93, 32, quote="'", prefix="TIMESTAMPTZ ", scales=(6, 6), subcode=5),
+    _Type("INTERVAL", 10, quote="'", prefix="INTERVAL "),
+    # ODBC has no numbers for them: 0 is an unknown type's.
+    _Type("LIST", 0),
+    _Type("STRUCT", 0),
+    _Type("MAP", 0),
 )
 
 

@@ -67,13 +67,13 @@ class Asker:
 
     Args:
         pipeline: Whose questions.
-        uri: Where the host is.
+        host: How the host is reached.
         console: Where to print.
     """
 
-    def __init__(self, pipeline: Pipeline, uri: str, console: Console) -> None:
+    def __init__(self, pipeline: Pipeline, host: ConnectionOptions, console: Console) -> None:
         self._pipeline = pipeline
-        self._uri = uri
+        self._host = host
         self._console = console
         self._next = ASK_SECONDS
 
@@ -91,7 +91,7 @@ class Asker:
         """Ask all questions now; those whose store is not there yet have no answer."""
         self._console.rule(title)
         try:
-            with Connection(ConnectionOptions((self._uri,))) as connection:
+            with Connection(self._host) as connection:
                 for question in self._pipeline.questions:
                     self._print(question, connection.rows(question.sql.encode()).read_all())
         except LivestateError as error:

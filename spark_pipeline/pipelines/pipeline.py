@@ -17,6 +17,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
 from engine.errors import InvalidInput
+from flight_server.client.connection_options import ConnectionOptions
 from spark_pipeline import LiveStateSink, StoreOutput, write_store
 from spark_pipeline.pipelines.draws import Draws
 
@@ -127,7 +128,7 @@ class Job:
         source: Where the events come from.
         changelog: URI of the changelog.
         checkpoint: Directory of the streaming query's checkpoint.
-        notify: Flight URIs of hosts to tell of each commit.
+        notify: Hosts to tell of each commit: their URIs, or how they are reached.
         tables: Directory of Parquet files, one named after each reference; None to make them up.
         seed: Equal seeds make up equal tables.
     """
@@ -135,7 +136,7 @@ class Job:
     source: Source
     changelog: str
     checkpoint: str
-    notify: Sequence[str] = ()
+    notify: Sequence[str] | ConnectionOptions = ()
     tables: Path | None = None
     seed: int = 1
 

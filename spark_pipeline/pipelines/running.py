@@ -7,11 +7,11 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from types import FrameType
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkRuntimeError, StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -24,6 +24,23 @@ _POLL_SECONDS = 0.25
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _NO_JAVA = "JAVA_GATEWAY_EXITED"
 _PLAN = "\n=== Streaming Query ==="
+LOCAL_MASTER = "local[2]"
+_SETTINGS = {
+    # Plans of batches of some thousand rows are not worth planning again with what their stages made.
+    "spark.sql.adaptive.enabled": "false",
+    # Files of a few hundred rows are read several to a task.
+    "spark.sql.files.openCostInBytes": "0",
+    "spark.sql.files.minPartitionNum": "1",
+    "spark.log.level": "ERROR",
+}
+_LOCAL_SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "2",
+    # The quick compiler and collector pay for batches of some thousand rows, and leave the cores to the rest.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+}
+"""Of a master that is this process."""
 
 
 class Stop:
@@ -81,48 +98,46 @@ class _Shield:
 _shield = _Shield()
 
 
-def start_session(stop: Stop, name: str, jars: Sequence[str] = ()) -> SparkSession:
-    """A local session that is set up for small batches in quick succession.
+def start_session(
+    stop: Stop, name: str, master: str = LOCAL_MASTER, given: Mapping[str, str] | None = None
+) -> SparkSession:
+    """A session that is set up for small batches in quick succession.
 
     Args:
         stop: Waits from now on for whoever asks it to until the session can be ended in order. A JVM whose
             parent goes while it starts may go on without it.
         name: What it is called.
-        jars: Jars that the job needs besides Spark's.
+        master: Spark's master, as `spark-submit --master` takes it.
+        given: Settings of Spark's, by name; they win over those that are made here.
 
     Raises:
-        Unavailable: Java is missing or too old.
+        Unavailable: Java is missing or too old, or the master cannot be reached.
     """
     stop.in_order = True
     with ThreadPoolExecutor(1) as thread:
         # In the main thread PySpark would set a handler of Ctrl-C of its own, which cancels jobs only.
-        return thread.submit(_start_session, name, jars).result()
+        return thread.submit(_start_session, name, master, given or {}).result()
 
 
-def _start_session(name: str, jars: Sequence[str]) -> SparkSession:
-    # Python workers run what this process runs, not whichever python3 is on the path.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+def session_settings(master: str, given: Mapping[str, str]) -> Mapping[str, str]:
+    """The settings of a pipeline's session.
+
+    Args:
+        master: Spark's master.
+        given: Settings that win.
+    """
+    local = _LOCAL_SETTINGS if master.startswith("local") else {}
+    return {**recommended_settings(), **_SETTINGS, **local, **given}
+
+
+def _start_session(name: str, master: str, given: Mapping[str, str]) -> SparkSession:
+    if master.startswith("local"):
+        # Python workers run what this process runs, not whichever python3 is on the path.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     # They get the variables of the JVM, which gets those of this process.
     os.environ.update(python_environment())
-    settings = {
-        **recommended_settings(),
-        "spark.ui.enabled": "false",
-        "spark.driver.host": "127.0.0.1",
-        "spark.sql.shuffle.partitions": "2",
-        # Plans of batches of some thousand rows are not worth planning again with what their stages made.
-        "spark.sql.adaptive.enabled": "false",
-        # Files of a few hundred rows are read several to a task.
-        "spark.sql.files.openCostInBytes": "0",
-        "spark.sql.files.minPartitionNum": "1",
-        # The quick compiler and collector pay for batches of some thousand rows, and leave the cores to the
-        # rest.
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-        "spark.log.level": "ERROR",
-    }
-    if jars:
-        settings["spark.jars"] = ",".join(jars)
-    builder = SparkSession.builder.master("local[2]").appName(f"livestate {name}")
-    for setting, value in settings.items():
+    builder = SparkSession.builder.master(master).appName(f"livestate {name}")
+    for setting, value in session_settings(master, given).items():
         builder = builder.config(setting, value)
     try:
         with _shield:
@@ -131,8 +146,12 @@ def _start_session(name: str, jars: Sequence[str]) -> SparkSession:
         if error.getCondition() != _NO_JAVA:
             raise
         raise Unavailable(
-            "Spark did not start: it needs Java 17 or newer; install a JDK or set JAVA_HOME."
+            "Spark did not start: it needs Java 17 or newer, and settings that it knows; install a JDK, set "
+            "JAVA_HOME, or correct --master and --spark-conf."
         ) from error
+    except Py4JJavaError as error:
+        reason = str(error.java_exception.getMessage()).partition("\n")[0].rstrip(".")
+        raise Unavailable(f"Spark did not start with the master {master}: {reason}.") from error
 
 
 def run_until(

@@ -61,7 +61,7 @@ def manifest_of(path: Path) -> Manifest:
 )
 def test_a_damaged_manifest(path: Path, value: bytes) -> None:
     overwrite(path, MANIFEST, value)
-    with pytest.raises(Corrupt, match=r"format 4: upgrade|manifest is damaged") as caught:
+    with pytest.raises(Corrupt, match=r"format 5: upgrade|manifest is damaged") as caught:
         open_store(path)
     assert str(path) not in caught.value.message
 

@@ -219,12 +219,12 @@ def test_who_is_told_of_changes_and_fails_stops_nobody(
     assert caplog.text.count("Telling of changes") == 1
 
 
-def test_a_round_that_fails_as_a_whole_is_begun_again(
+def test_a_turn_that_fails_as_a_whole_is_taken_again(
     changelog: Changelog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     world, failed = World(changelog), Event()
 
-    def fail(_: Follower) -> float:
+    def fail(*_: object) -> float:
         monkeypatch.undo()
         failed.set()
         raise RuntimeError("a defect")
@@ -235,4 +235,4 @@ def test_a_round_that_fails_as_a_whole_is_begun_again(
         world.append()
         for group in STORES:
             world.check(follower, group)
-    assert caplog.text.count("The work of the host failed") == 1
+    assert caplog.text.count("The turn of group") == 1

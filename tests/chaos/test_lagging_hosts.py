@@ -4,21 +4,29 @@ refused with all names.
 
 from __future__ import annotations
 
+import json
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+import adbc_driver_flightsql.dbapi as flight_sql
 import pyarrow as pa
 import pytest
+from adbc_driver_manager import Error
+from pyarrow import flight
 
 from engine.changelog import Changelog, open_appender
 from engine.cluster.reports import HostName
 from engine.errors import Unavailable
 from engine.model.read_point import ReadPoint
 from engine.model.schema import Epoch
+from engine.service import QueryOptions
 from flight_server.client.client import Client
 from flight_server.host.host import Host
 from flight_server.wire.read_point_options import parse_read_point
@@ -55,7 +63,13 @@ class Lagging:
 
 @pytest.fixture
 def lagging(tmp_path: Path) -> Iterator[Lagging]:
-    with three_hosts(tmp_path) as hosts:
+    with lagging_hosts(tmp_path) as found:
+        yield found
+
+
+@contextmanager
+def lagging_hosts(tmp_path: Path, queries: QueryOptions | None = None) -> Iterator[Lagging]:
+    with three_hosts(tmp_path, queries=queries) as hosts:
         appender = open_appender(Changelog.open(str(tmp_path / "changelog")), [STORE])
         wait_for_epoch(hosts, "abc", appender.epoch)
         paused, go_on = threading.Event(), threading.Event()
@@ -138,3 +152,99 @@ def test_an_epoch_that_comes_in_time_is_read(lagging: Lagging) -> None:
         assert not any(each.done() for each in waiting)
         lagging.go_on.set()
         assert [each.result(60) for each in waiting] == [[NEW]] * len(wishes)
+
+
+STALE = ReadPoint(allow_stale=True)
+MAX_LAG = 1.0
+REFUSED = "the max_lag of 1 seconds: .*say allow_stale"
+
+
+def test_beyond_its_max_lag_no_host_answers_without_being_told_to(tmp_path: Path) -> None:
+    with lagging_hosts(tmp_path, QueryOptions(max_lag_seconds=MAX_LAG)) as lagging:
+        for name in "ac":
+            wait_until(lambda name=name: is_refused(lagging, name))  # type: ignore[misc] # mypy gives lambdas with defaults no type
+            uri = lagging.hosts[HostName(name)].uri
+            for ask in client_ways(uri) + plain_ways(uri):
+                with pytest.raises((Unavailable, flight.FlightError, Error), match=REFUSED):
+                    ask(allow_stale=False)
+                facts = ask(allow_stale=True)
+                assert facts["epochs"] == {STORE.group: lagging.old}
+                assert facts["stale_seconds"] > MAX_LAG
+            for headers in ({}, {"livestate-parallel-endpoints": "true"}):
+                with pytest.raises(Error, match=REFUSED):
+                    ask_by_adbc(uri, "SELECT plays FROM plays", headers)
+                found = ask_by_adbc(
+                    uri, "SELECT plays FROM plays", headers | {"livestate-allow-stale": "true"}
+                )
+                assert sum(found["plays"].to_pylist()) == OLD
+        with lagging.client("a", 60, STALE) as client:
+            (row,) = [row for row in client.hosts().to_pylist() if row["host"] == "c"]
+            assert (row["epoch"], row["newest_epoch"]) == (lagging.old, lagging.new)
+        lagging.go_on.set()
+        wait_for_epoch(lagging.hosts, "abc", lagging.new)
+        wait_until(lambda: not is_refused(lagging, "a"))
+
+
+def is_refused(lagging: Lagging, name: str) -> bool:
+    with lagging.client(name, 60, ReadPoint()) as client:
+        try:
+            client.query(TOTAL).read_all()
+        except Unavailable as error:
+            assert "max_lag" in error.message
+            return True
+    return False
+
+
+Way = Callable[..., Mapping[str, Any]]
+"""Asks with or without `allow_stale`; gives what the answer says of itself."""
+
+
+def client_ways(uri: str) -> list[Way]:
+    def client_of(allow_stale: bool) -> Client:
+        return Client(uri, timeout_seconds=60, read_point=ReadPoint(allow_stale=allow_stale))
+
+    def query(sql: str, *, allow_stale: bool) -> Mapping[str, Any]:
+        with client_of(allow_stale) as client:
+            rows = client.query(sql)
+            rows.read_all()
+            return rows.metadata
+
+    def keys(*, allow_stale: bool) -> Mapping[str, Any]:
+        with client_of(allow_stale) as client, client.keys(STORE.name) as stream:
+            stream.get_many(range(ROWS))
+            return stream.metadata
+
+    statements = (TOTAL, "SELECT * FROM plays", "SELECT count(*) FROM plays", "SELECT count(*) FROM plays")
+    return [*(partial(query, sql) for sql in statements), keys]
+
+
+def plain_ways(uri: str) -> list[Way]:
+    def ticket(*, allow_stale: bool) -> Mapping[str, Any]:
+        command = json.dumps({"sql": TOTAL, "allow_stale": allow_stale}).encode()
+        with flight.connect(uri) as client:
+            schema = client.do_get(flight.Ticket(command)).read_all().schema
+        found: Mapping[str, Any] = json.loads(schema.metadata[b"livestate"])
+        return found
+
+    def ask_by_partitions(*, allow_stale: bool) -> Mapping[str, Any]:
+        command = {"sql": "SELECT * FROM plays", "endpoints": "partitions", "allow_stale": allow_stale}
+        with flight.connect(uri) as client:
+            info = client.get_flight_info(flight.FlightDescriptor.for_command(json.dumps(command).encode()))
+            for endpoint in info.endpoints:
+                with flight.connect(endpoint.locations[0]) as there:
+                    found = json.loads(there.do_get(endpoint.ticket).read_all().schema.metadata[b"livestate"])
+                    assert found["stale_seconds"] > MAX_LAG
+        facts: Mapping[str, Any] = json.loads(info.app_metadata)
+        return facts
+
+    return [ticket, ask_by_partitions]
+
+
+def ask_by_adbc(uri: str, sql: str, headers: Mapping[str, str]) -> pa.Table:
+    options = {f"adbc.flight.sql.rpc.call_header.{name}": value for name, value in headers.items()}
+    with (
+        flight_sql.connect(uri, db_kwargs=options, autocommit=True) as connection,
+        connection.cursor() as cursor,
+    ):
+        cursor.execute(sql)
+        return cursor.fetch_arrow_table()

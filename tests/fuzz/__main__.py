@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+from tests.fuzz.access import guarded_hosts
 from tests.fuzz.calls import Call, Caller, fault
 from tests.fuzz.host import MemoryWatch, fuzzed_host
 from tests.fuzz.run import KINDS, PATIENCE_SECONDS, Plan, print_progress, run
@@ -29,7 +30,19 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, help="stop after so many minutes")
     parser.add_argument("--most-findings", type=int, default=50, help="stop after so many findings")
     parser.add_argument("--late-seconds", type=float, help="an answer that takes longer is a finding")
-    parser.add_argument("--out", type=Path, default=Path("fuzz-findings"), help="where inputs of findings go")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=Path("fuzz-findings"),
+        help="where inputs of findings go, and each minute the summary so far",
+    )
+    parser.add_argument(
+        "--caller",
+        choices=("anybody", "role", "stranger"),
+        default="anybody",
+        help="of an open host; a role that sees a part, whose answers are compared with those of a host "
+        "without the rest; or somebody who presents nothing",
+    )
     parser.add_argument("--replay", type=Path, metavar="FILE", help="send the input of one finding only")
     options = parser.parse_args()
     if options.replay is not None:
@@ -44,10 +57,16 @@ def main() -> int:
         most_findings=options.most_findings,
         late_seconds=options.late_seconds,
         directory=options.out,
+        is_stranger=options.caller == "stranger",
     )
     print(f"seeds from {plan.first}", file=sys.stderr)
-    with quick_directory() as directory, fuzzed_host(directory) as host:
-        results = run(plan, host, print_progress)
+    with quick_directory() as directory:
+        if options.caller == "anybody":
+            with fuzzed_host(directory) as host:
+                results = run(plan, host, print_progress)
+        else:
+            with guarded_hosts(directory) as guarded:
+                results = run(plan, guarded.host, print_progress, guarded)
     for finding in results.findings:
         print(finding.describe())
     print("\n" + results.summary())

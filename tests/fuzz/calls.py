@@ -113,9 +113,11 @@ class Caller:
 
     Args:
         uri: Of the host.
+        token: What it presents, unless a call presents something itself; empty: nothing.
     """
 
-    def __init__(self, uri: str) -> None:
+    def __init__(self, uri: str, token: str = "") -> None:
+        self._headers = (("authorization", f"Bearer {token}"),) if token else ()
         self._channel = grpc.insecure_channel(uri.removeprefix("grpc://"), options=CHANNEL_OPTIONS)
 
     def close(self) -> None:
@@ -129,12 +131,15 @@ class Caller:
             call: Any.
             seconds: How long it may take.
         """
+        headers = call.headers
+        if "authorization" not in dict(headers):
+            headers = (*headers, *self._headers)
         if call.rpc in STREAMED_UP:
             invoke = self._channel.stream_stream(SERVICE + call.rpc)
-            sent = invoke(iter(call.messages), timeout=seconds, metadata=call.headers)
+            sent = invoke(iter(call.messages), timeout=seconds, metadata=headers)
         else:
             invoke = self._channel.unary_stream(SERVICE + call.rpc)
-            sent = invoke(b"".join(call.messages), timeout=seconds, metadata=call.headers)
+            sent = invoke(b"".join(call.messages), timeout=seconds, metadata=headers)
         size, count, first = 0, 0, b""
         try:
             for message in sent:
@@ -220,6 +225,7 @@ KINDS = frozenset(
         "NotFound",
         "Unsupported",
         "Unauthenticated",
+        "Forbidden",
         "Unavailable",
         "DeadlineExceeded",
         "Cancelled",

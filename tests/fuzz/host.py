@@ -30,9 +30,15 @@ ROOM_MIB = 300
 MOST_MIB = MEMORY_MIB + CACHE_MIB + ROOM_MIB
 MOST_OF_WORKER_MIB = 64 + 96 + 100
 """What a process of a statement may take (docs/decisions/0043), with its program."""
+HOST_OPTIONS = (
+    *("--memory", f"{MEMORY_MIB}MiB", "--cache", f"{CACHE_MIB}MiB", "--spill", "64MiB"),
+    *("--threads", "2", "--max-statements", "8"),
+)
 _END_MIB = 8 * MOST_MIB
 """A host that is so large is ended, with its workers, before the machine has no memory left."""
 _LOOK_SECONDS = 0.1
+SO_FAR = "so far"
+"""Asks `tests.fuzz.prober` for a report after which it goes on counting."""
 _LOOKS_A_FAMILY = 3
 
 
@@ -62,9 +68,7 @@ def fuzzed_host(directory: Path) -> Iterator[HostProcess]:
         append_table(
             changelog, define_store(name, rows().schema, ["k"], partitions=2), rows().slice(0, count)
         )
-    options = ["--memory", f"{MEMORY_MIB}MiB", "--cache", f"{CACHE_MIB}MiB", "--spill", "64MiB"]
-    options += ["--threads", "2", "--max-statements", "8"]
-    with host_processes(directory, uri, "a", options=options) as hosts:
+    with host_processes(directory, uri, "a", options=HOST_OPTIONS) as hosts:
         yield hosts["a"]
 
 
@@ -134,15 +138,16 @@ def _mebibytes(process: int, *names: str) -> int:
 
 
 class Prober:
-    """A process that looks keys up, one after the other; a context.
+    """A process that looks keys up, one after the other; a context. Safe for threads.
 
     Args:
         uri: Of the host.
+        token: What it presents; empty: nothing.
     """
 
-    def __init__(self, uri: str) -> None:
+    def __init__(self, uri: str, token: str = "") -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.fuzz.prober", uri],
+            [sys.executable, "-m", "tests.fuzz.prober", uri, token],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -158,12 +163,14 @@ class Prober:
             assert pipe is not None
             pipe.close()
 
-    def report(self) -> Mapping[str, Any]:
-        """How many lookups there were since this was called before, milliseconds that they took, and what
-        went wrong.
+    def report(self, *, so_far: bool = False) -> Mapping[str, Any]:
+        """How many lookups there were, milliseconds that they took, and what went wrong.
+
+        Args:
+            so_far: Whether the next report is of these lookups, too.
         """
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        print(file=self._process.stdin, flush=True)
+        print(SO_FAR if so_far else "", file=self._process.stdin, flush=True)
         found: Mapping[str, Any] = json.loads(self._process.stdout.readline())
         return found

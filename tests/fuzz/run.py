@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tests.fuzz.access import GuardedHosts, difference, stranger_fault
 from tests.fuzz.calls import Answer, Call, Caller, fault, outcome
 from tests.fuzz.functions import function_text
 from tests.fuzz.grammar import Texts
@@ -39,6 +40,9 @@ PATIENCE_SECONDS = 60.0
 STATEMENT_SECONDS = 1.0
 SWELLING_STEP_MIB = 100
 SLOWEST = 10
+_SUMMARY_SECONDS = 60.0
+SUMMARY = "summary.txt"
+"""The summary as it is so far, among the inputs of findings."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,7 @@ class Plan:
         most_findings: Stop after so many.
         late_seconds: What takes longer is a finding; None: nothing is, on a machine that others use.
         directory: For the inputs of findings; None: they are not written down.
+        is_stranger: Present nothing to a host that wants to know who calls: every answer must say so.
     """
 
     first: int
@@ -66,6 +71,7 @@ class Plan:
     most_findings: int = 50
     late_seconds: float | None = None
     directory: Path | None = None
+    is_stranger: bool = False
 
 
 @dataclass(frozen=True)
@@ -129,6 +135,20 @@ class Results:
         """How many were sent."""
         return self.outcomes.total()
 
+    def look(
+        self, seconds: float, memory: MemoryWatch, lookups: tuple[Mapping[str, Any], Mapping[str, Any]]
+    ) -> None:
+        """Take note of what others have measured so far.
+
+        Args:
+            seconds: Since the first input.
+            memory: Of the host.
+            lookups: As the attribute.
+        """
+        self.seconds, self.lookups = seconds, lookups
+        self.peak_mib, self.peak_of_host_mib = memory.peak, memory.peak_of_host
+        self.peak_of_worker_mib = memory.peak_of_worker
+
     def summary(self) -> str:
         """All of it in some lines."""
         lines = []
@@ -140,9 +160,11 @@ class Results:
             )
         rate = self.inputs / max(self.seconds, 0.001)
         hours = 1e6 / max(rate, 0.001) / 3600
+        crashes = sum(finding.why.startswith("the host ended with") for finding in self.findings)
         lines += [
             f"{self.inputs:,} inputs in {self.seconds:,.0f} s, {rate:,.1f} a second",
             f"a million would take {hours:,.1f} h",
+            f"the host ended {crashes} times",
             f"memory: host {self.peak_of_host_mib} MiB at the most ({MOST_MIB} allowed)",
             f"        its largest worker {self.peak_of_worker_mib} MiB ({MOST_OF_WORKER_MIB} allowed)",
             f"        all together {self.peak_mib} MiB",
@@ -206,9 +228,16 @@ class _Run:
     """One run, shared by its threads."""
 
     def __init__(
-        self, plan: Plan, host: HostProcess, memory: MemoryWatch, recorded: Sequence[Recorded]
+        self,
+        plan: Plan,
+        host: HostProcess,
+        memory: MemoryWatch,
+        recorded: Sequence[Recorded],
+        guarded: GuardedHosts | None,
     ) -> None:
         self._plan = plan
+        self._token = "" if guarded is None or plan.is_stranger else guarded.token
+        self._permitted = None if guarded is None or plan.is_stranger else guarded.permitted
         self._host = host
         self._memory = memory
         self._recorded = recorded
@@ -234,7 +263,8 @@ class _Run:
         Args:
             place: Of the thread, among all.
         """
-        caller = Caller(self._host.uri)
+        caller = Caller(self._host.uri, self._token)
+        twin = None if self._permitted is None else Caller(self._permitted.uri, self._token)
         numbers = (self._others, self._long) if place % 2 else (self._long, self._others)
         try:
             while not self._is_over():
@@ -244,16 +274,18 @@ class _Run:
                     return
                 number, kind = chosen
                 call = make_call(kind, self._plan.first + number, self._plan.longest, self._recorded)
-                caller = self._send(call, caller)
+                caller = self._send(call, caller, twin)
         finally:
             caller.close()
+            if twin is not None:
+                twin.close()
 
     def _is_over(self) -> bool:
         return len(self.results.findings) >= self._plan.most_findings or (
             self._ends_at is not None and time.monotonic() > self._ends_at
         )
 
-    def _send(self, call: Call, caller: Caller) -> Caller:
+    def _send(self, call: Call, caller: Caller, twin: Caller | None) -> Caller:
         """Send an input; the connection for the next."""
         me, process = threading.get_ident(), self._host.pid
         with self._lock:
@@ -261,13 +293,15 @@ class _Run:
         begun = time.monotonic()
         answer = caller.send(call, PATIENCE_SECONDS)
         seconds = time.monotonic() - begun
-        wrong = fault(call, answer)
+        wrong = stranger_fault(call, answer) if self._plan.is_stranger else fault(call, answer)
+        if wrong is None and twin is not None:
+            wrong = difference(answer, twin.send(call, PATIENCE_SECONDS))
         if wrong is None and self._plan.late_seconds is not None and seconds > self._plan.late_seconds:
             wrong = f"answered after {seconds:.1f} s"
         if wrong == "lost":
             caller.close()
             wrong = self._end_of(process, call, answer)
-            caller = Caller(self._host.uri)
+            caller = Caller(self._host.uri, self._token)
         with self._lock:
             del self._under_way[me]
             self._note(call, answer, seconds)
@@ -322,39 +356,54 @@ class _Run:
             return f"the host ended with {status}: {said}"
 
 
-def run(plan: Plan, host: HostProcess, progress: Callable[[Results, int], None] = lambda *_: None) -> Results:
+def run(
+    plan: Plan,
+    host: HostProcess,
+    progress: Callable[[Results, int], None] = lambda *_: None,
+    guarded: GuardedHosts | None = None,
+) -> Results:
     """Send inputs to a host.
 
     Args:
         plan: What to send.
         host: The host.
         progress: Called now and then with the results so far, and the memory of the host.
+        guarded: What the host is one of, where it wants to know who calls; None: it does not.
     """
+    token = "" if guarded is None else guarded.token
     recorded: Sequence[Recorded] = ()
     if "wire" in plan.kinds:
-        recorded = record(host.uri)
+        recorded = record(host.uri, token)
         # Once, and not by each thread.
         hostile_rows()
         made_calls()
-    with _long_lived_objects(), MemoryWatch(host) as memory, Prober(host.uri) as prober:
+    with _long_lived_objects(), MemoryWatch(host) as memory, Prober(host.uri, token) as prober:
         _settle(memory)
         prober.report()
         time.sleep(min(2.0, 0.1 + plan.inputs / 10_000))
         before, idle = prober.report(), memory.now
-        work = _Run(plan, host, memory, recorded)
-        begun = time.monotonic()
+        work = _Run(plan, host, memory, recorded, guarded)
+        found, begun = work.results, time.monotonic()
+        looks_at = begun + _SUMMARY_SECONDS
         with _threads(plan.threads, work.work) as alive:
             while alive():
-                progress(work.results, memory.now)
-        found = work.results
-        found.seconds = time.monotonic() - begun
-        meanwhile = prober.report()
+                if time.monotonic() > looks_at:
+                    found.look(time.monotonic() - begun, memory, (before, prober.report(so_far=True)))
+                    _write_summary(found, plan.directory)
+                    looks_at += _SUMMARY_SECONDS
+                progress(found, memory.now)
+        seconds, meanwhile = time.monotonic() - begun, prober.report()
         _settle(memory)
-        found.lookups = (before, meanwhile)
+        found.look(seconds, memory, (before, meanwhile))
         found.idle_mib = (idle, memory.now)
-        found.peak_mib, found.peak_of_host_mib = memory.peak, memory.peak_of_host
-        found.peak_of_worker_mib = memory.peak_of_worker
+        _write_summary(found, plan.directory)
     return found
+
+
+def _write_summary(results: Results, directory: Path | None) -> None:
+    if directory is not None:
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / SUMMARY).write_text(f"{results.summary()}\n", encoding="utf-8")
 
 
 @contextmanager

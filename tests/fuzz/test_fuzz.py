@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tests.fuzz.access import guarded_hosts
 from tests.fuzz.host import fuzzed_host
 from tests.fuzz.run import KINDS, Plan, run
 
@@ -24,3 +25,14 @@ def test_no_input_ends_or_swells_a_host(tmp_path: Path) -> None:
     before, meanwhile = results.lookups
     assert meanwhile["lookups"] > 0
     assert before["failures"] == meanwhile["failures"] == []
+
+
+def test_strangers_and_roles_learn_nothing_of_what_is_not_for_them(tmp_path: Path) -> None:
+    kinds = ("wire", "texts", "sql")
+    with guarded_hosts(tmp_path) as guarded:
+        for is_stranger in (True, False):
+            plan = Plan(first=0, inputs=400, kinds=kinds, longest=LONGEST, threads=4, is_stranger=is_stranger)
+            results = run(plan, guarded.host, guarded=guarded)
+            assert not results.findings, "\n".join(each.describe() for each in results.findings)
+            assert results.inputs == plan.inputs
+            assert not results.lookups[1]["failures"]

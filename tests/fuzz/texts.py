@@ -27,6 +27,15 @@ STATEMENTS = (
     "EXPLAIN ANALYZE SELECT sum(a) FILTER (WHERE k > 3), mode() WITHIN GROUP (ORDER BY s) FROM t COLLATE NOCASE",
     "PIVOT u ON a USING sum(b) GROUP BY s",
     "SHOW STORES",
+    (
+        "SELECT t.table_name, current_user FROM information_schema.tables t JOIN information_schema.columns c "
+        "USING (table_schema, table_name) WHERE user = 'x' AND c.ordinal_position < 3 GROUP BY ALL"
+    ),
+    "SELECT k, current_schema(), version() FROM t WHERE s IN (SELECT column_name FROM information_schema.columns)",
+    "SHOW TABLES FROM main",
+    "SHOW COLUMNS FROM t",
+    "USE livestate.main",
+    "SET timeout = '5'",
 )
 _MOST_CHARACTERS = 4000
 _WORD = re.compile(r"\s+|\w+|'[^']*'|\"[^\"]*\"|.", re.DOTALL)

@@ -37,7 +37,7 @@ GOLDEN = Path(__file__).parent
 MUSIC, SALES = GroupName("music"), GroupName("sales")
 OPTIONS = FollowerOptions(
     poll_seconds=0.01,
-    state=StateOptions(block_rows=16),
+    state=StateOptions(block_rows=16, paged_rows=8, cache_bytes=256),
     snapshots=SnapshotOptions(after_bytes=5 * 256 * 1024),
 )
 SONGS = define_store(

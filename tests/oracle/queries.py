@@ -15,6 +15,7 @@ from tests.oracle.pages import page_query
 from tests.oracle.relations import MOST_ROWS, Joins, Member, Relation
 from tests.oracle.scalars import Sample, Scalars, Scope, put_samples
 from tests.oracle.selects import Query, Selects
+from tests.oracle.shared import shared_query
 from tests.oracle.sources import Sources
 
 
@@ -130,6 +131,8 @@ class _Generator:
             return self._generate("", collated, ())
         if random.random() < 0.12 and (page := self._page()) is not None:
             return self._generate("", page, page.ordered)
+        if random.random() < 0.03 and (shared := self._shared_cte()) is not None:
+            return self._generate("", shared, ())
         with_clause = self._with_clause() if random.random() < 0.2 else ""
         query = self.set_operation(1) if random.random() < 0.12 else self.select(2, is_top=True)
         query, ordered = self._add_order(query)
@@ -159,6 +162,10 @@ class _Generator:
         store = self._store()
         scalars = self.scalars(store.columns, ())
         return page_query(self.random, self.used, store, scalars.sample)
+
+    def _shared_cte(self) -> Query | None:
+        sample = self.scalars(self._store().columns, ()).sample
+        return shared_query(self.random, self.used, self._store, sample)
 
     def _with_clause(self) -> str:
         parts, recursive = [], ""

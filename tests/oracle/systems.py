@@ -19,6 +19,7 @@ from engine.changelog import Changelog, open_appender
 from engine.duckdb.results import conversion, result_schema
 from engine.exec import joined_keys
 from engine.exec.fallbacks import PIECE_RULES
+from engine.exec.query_result import QueryMetadata
 from engine.model.schema import Epoch, GroupName, StoreDefinition
 from engine.plan.split.rules import RULES
 from engine.plan.split.selectivity import ColumnSize
@@ -51,11 +52,17 @@ class Answer:
         rules: Names of the rules that planned it.
         unsplit_names: Gives the names that columns have on one host; None where the rows have no names of
             their own yet.
+        metadata: What the answer says of itself; None where it says nothing.
     """
 
     table: pa.Table
     rules: tuple[str, ...]
     unsplit_names: Callable[[], Sequence[str]] | None = None
+    metadata: QueryMetadata | None = None
+
+
+class TelltaleError(Exception):
+    """An answer or an error tells of what may not be seen: a finding, whatever the oracle says."""
 
 
 class System(Protocol):
@@ -189,6 +196,7 @@ class ClusterSystem:
             table,
             result.metadata.rules or (result.metadata.plan,),
             unsplit_names=lambda: tuple(service.prepare(sql).schema.names),
+            metadata=result.metadata,
         )
 
 

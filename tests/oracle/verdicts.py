@@ -26,12 +26,13 @@ from tests.oracle.kinds import Trust
 from tests.oracle.metamorphic.relation import Agreement, Pair
 from tests.oracle.plain_duckdb import REFUSALS, PlainDuckDB
 from tests.oracle.queries import Generated
-from tests.oracle.systems import Answer, System
+from tests.oracle.systems import Answer, System, TelltaleError
 
 Answered = TypeVar("Answered")
 
 FAILURES = (
     LivestateError,
+    TelltaleError,
     duckdb.Error,
     AssertionError,
     LookupError,
@@ -173,6 +174,8 @@ class Judge:
         answer, error = _ask(
             lambda: self.system.answer(sql, parameters, self.oracle.row_of_literals(parameters), seed)
         )
+        if isinstance(error, TelltaleError):
+            return Verdict(Outcome.DIFFERENT, str(error), (), expected)
         rules = () if answer is None else answer.rules
         if expected is None:
             if answer is None:

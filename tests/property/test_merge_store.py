@@ -170,7 +170,7 @@ def contents(store: PartitionStore) -> dict[tuple[str, int], dict[str, Any]]:
             for place, row in enumerate(
                 pa.RecordBatch.from_arrays(arrays, schema=DEFINITION.stored_schema).to_pylist()
             ):
-                if entry.live is None or entry.live[start + place]:
+                if entry.is_live(start + place):
                     hidden[row["name"], row["number"]] = row
     assert hidden.keys() == seen.keys()
     assert all(is_same(hidden[key][name], value) for key, row in seen.items() for name, value in row.items())

@@ -30,7 +30,14 @@ from tests.support.partitions import cut_batch
 Key = tuple[Any, ...]
 SMALL = StateOptions(cache_bytes=1 << 20, block_rows=4, block_bytes=1 << 20, fan_out=3)
 TINY_CACHE = StateOptions(
-    cache_bytes=200, block_rows=2, block_bytes=64, fan_out=2, dead_share=0.2, apply_bytes=60
+    paged_rows=3,
+    page_bytes=1,
+    cache_bytes=200,
+    block_rows=2,
+    block_bytes=64,
+    fan_out=2,
+    dead_share=0.2,
+    apply_bytes=60,
 )
 """An epoch is applied in pieces of two or three rows."""
 

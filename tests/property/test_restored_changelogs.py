@@ -1,5 +1,6 @@
-"""A changelog that was restored from an older copy, or has lost its end: hosts answer nothing from epochs
-that it does not have, and come to have what it has by themselves.
+"""A changelog that was restored from an older copy, or has lost its end, whose epochs are passed by and whose
+stores are dropped: hosts answer nothing from epochs that it does not have, and come to have what it has by
+themselves.
 """
 
 from __future__ import annotations
@@ -14,12 +15,14 @@ from random import Random
 import pyarrow as pa
 import pytest
 
-from engine.changelog import Changelog, open_appender
+from engine.changelog import Changelog, amendments, open_appender
 from engine.changelog.commit import BEFORE_FIRST
 from engine.changelog.layout import FORMAT_PATH, commit_path
+from engine.changelog.skipping import skip_epoch
+from engine.changelog.store_drops import drop_store
 from engine.errors import LivestateError
 from engine.model.schema import Epoch
-from engine.replica import catch_up
+from engine.replica import catch_up, follower
 from engine.replica.follower import Follower
 from engine.replica.group_setup import ASIDE
 from tests.support.following import GROUP, OPTIONS, contents, define, run_follower
@@ -33,8 +36,12 @@ Amounts = Mapping[int, int]
 
 @pytest.fixture(autouse=True)
 def _look_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A group without news looks at once whether its epoch is the changelog's still."""
+    """A group without news looks at once whether its epoch is the changelog's still, and whether what was
+    decided is.
+    """
     monkeypatch.setattr(catch_up, "SECONDS_BETWEEN_DOUBTS", 0.05)
+    monkeypatch.setattr(amendments, "SECONDS_BETWEEN_CHECKS", 0.05)
+    monkeypatch.setattr(follower, "SECONDS_BETWEEN_SEARCHES", 0.05)
 
 
 def rows(amounts: Amounts) -> pa.Table:
@@ -49,16 +56,21 @@ class World:
 
     Attributes:
         root: Where everything is.
-        amounts: What the changelog says.
-        copies: What each copy says.
+        history: What the epochs of the store brought that are not passed by.
+        copies: The history of each copy.
     """
 
     root: Path
-    amounts: dict[int, int] = field(default_factory=dict)
-    copies: list[dict[int, int]] = field(default_factory=list)
+    history: dict[Epoch, Amounts] = field(default_factory=dict)
+    copies: list[dict[Epoch, Amounts]] = field(default_factory=list)
     newest: Epoch = BEFORE_FIRST
     _resources: ExitStack = field(default_factory=ExitStack)
     _follower: Follower | None = None
+
+    @property
+    def amounts(self) -> Amounts:
+        """What the changelog says."""
+        return {account: amount for brought in self.history.values() for account, amount in brought.items()}
 
     @property
     def changelog(self) -> Changelog:
@@ -73,17 +85,28 @@ class World:
         """One epoch, by a job that has just been started again."""
         appender = open_appender(self.changelog, [ACCOUNTS])
         self.newest = appender.append({"accounts": rows(amounts)}).epoch
-        self.amounts.update(amounts)
+        self.history[self.newest] = amounts
+
+    def skip(self, epoch: Epoch) -> None:
+        """Pass an epoch by."""
+        skip_epoch(self.changelog, GROUP, epoch, "it is wrong", "ann@ops", 1, force=True)
+        del self.history[epoch]
+
+    def drop(self) -> None:
+        """Drop the store, and make another one of its name."""
+        drop_store(self.changelog, ACCOUNTS.name, "ann@ops", 1)
+        self.history.clear()
+        self.append({1: 1})
 
     def copy(self) -> None:
         shutil.copytree(self.root / "changelog", self.root / f"copy {len(self.copies)}")
-        self.copies.append(dict(self.amounts))
+        self.copies.append(dict(self.history))
 
     def restore(self, number: int) -> None:
         """Put a copy in the place of the changelog."""
         shutil.rmtree(self.root / "changelog")
         shutil.copytree(self.root / f"copy {number}", self.root / "changelog")
-        self.amounts = dict(self.copies[number])
+        self.history = dict(self.copies[number])
         self.newest = self.changelog.newest_epoch(GROUP)
 
     def start(self) -> None:
@@ -197,13 +220,19 @@ def test_a_changelog_that_contradicts_itself_is_named(world: World) -> None:
 def test_whatever_is_restored_a_host_has_what_the_changelog_has(world: World, seed: int) -> None:
     random: Random = seeded_random(f"restored changelogs {seed}")
     for _ in range(25):
-        step = random.choice(["append"] * 5 + ["copy", "restore", "restart", "wait", "compact"])
+        step = random.choice(
+            ["append"] * 5 + ["copy", "restore", "restart", "wait", "compact", "skip", "skip", "drop"]
+        )
         if step == "append":
             world.append({random.randrange(60): random.randrange(100) for _ in range(random.randint(0, 3))})
         elif step == "copy":
             world.copy()
         elif step == "restore" and world.copies:
             world.restore(random.randrange(len(world.copies)))
+        elif step == "skip" and world.history:
+            world.skip(random.choice(list(world.history)))
+        elif step == "drop" and random.random() < 0.5:
+            world.drop()
         elif step == "restart":
             world.stop()
             world.start()

@@ -40,7 +40,7 @@ from engine.replica.snapshotter import SnapshotMaker, SnapshotOptions
 from engine.state.cache import ColumnCache
 from engine.state.live_rows import live_rows as stored_rows
 from engine.state.partition import PartitionStore
-from engine.state.rocks import Rocks, write_buffers
+from engine.state.rocks import Rocks, shared_options
 from engine.state.state_options import StateOptions
 from tests.support.failing import FAILURES, Failing, Faults
 from tests.support.following import live_rows
@@ -180,7 +180,7 @@ class Host:
             directory=self.directory,
             cache=ColumnCache(STATE.cache_bytes),
             options=STATE,
-            buffers=write_buffers(STATE),
+            shared_options=shared_options(STATE),
             held=lambda definition: [] if definition == ELSEWHERE else self._held,
             retention=Retention(seconds=0.0, versions=2, bytes=1 << 20),
             workers=self._workers,

@@ -19,6 +19,7 @@ from engine.exec.query_result import QueryMetadata, QueryResult
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
 from engine.service import QueryService
 from flight_server.host.ports import free_ports
+from flight_server.identity.authenticator import Authenticator
 from flight_server.peers.deployment_member import ClusterHost
 from flight_server.peers.peers import PeerOptions
 from flight_server.server.limits import ServerLimits
@@ -149,7 +150,9 @@ def peer_host(
             uri,
             service,
             lambda group: None,
-            token=options.connection.token,
+            authenticator=None
+            if options.connection.token is None
+            else Authenticator(token=options.connection.token),
             limits=limits,
             cluster=cluster,
             fragments=runner,

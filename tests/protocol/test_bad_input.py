@@ -159,6 +159,8 @@ def _run(client: flight.FlightClient, answer: bytes) -> list[str]:
         ("CreatePreparedSubstraitPlan", b"", "Substrait"),
         ("RenewFlightEndpoint", b"", "do not expire"),
         ("livestate.notify", b"\xff", "UTF-8"),
+        ("livestate.drain", b"", "begin"),
+        ("livestate.drain", b'{"do": true}', "begin"),
         ("livestate.scrub", b"", "begin"),
         ("livestate.scrub", b"[]", "begin"),
         ("livestate.scrub", b'{"do": "harm"}', "begin"),

@@ -224,6 +224,7 @@ def test_types_are_ordered_and_can_be_narrowed(plain: flight.FlightClient) -> No
     assert [(row["data_type"], row["type_name"]) for row in rows] == sorted(
         (row["data_type"], row["type_name"]) for row in rows
     )
+    assert {"HUGEINT", "TIME", "INTERVAL", "LIST", "STRUCT", "MAP"} < {row["type_name"] for row in rows}
     assert [
         row["type_name"] for row in ask(plain, new("CommandGetXdbcTypeInfo", data_type=12)).to_pylist()
     ] == ["VARCHAR"]

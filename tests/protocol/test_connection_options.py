@@ -9,12 +9,13 @@ import pytest
 
 from engine.errors import InvalidInput
 from flight_server.client.connection_options import ConnectionOptions
+from flight_server.client.secret_files import write_secret
 
 ROOTS = b"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
 
 
 def test_options_as_a_user_gives_them(tmp_path: Path) -> None:
-    (tmp_path / "token").write_text(" secret\n")
+    write_secret(tmp_path / "token", b" secret\n")
     (tmp_path / "roots").write_bytes(ROOTS)
     found = ConnectionOptions.read(
         " grpc://a:1, grpc+tls://[::1]:2,", token_file=tmp_path / "token", tls_roots=str(tmp_path / "roots")
@@ -25,6 +26,18 @@ def test_options_as_a_user_gives_them(tmp_path: Path) -> None:
     assert pickle.loads(pickle.dumps(found)) == found
     assert "secret" not in repr(found)
     assert "CERTIFICATE" not in repr(found)
+
+
+def test_a_host_and_a_port_are_completed(tmp_path: Path) -> None:
+    given = "localhost:8815, 10.0.0.7:1,[::1]:2,grpc+tls://a:3,db-1.example.org:4"
+    places = ("localhost:8815", "10.0.0.7:1", "[::1]:2", "grpc+tls://a:3", "db-1.example.org:4")
+    (tmp_path / "roots").write_bytes(ROOTS)
+    for roots, scheme in ((None, "grpc"), (tmp_path / "roots", "grpc+tls")):
+        found = ConnectionOptions.read(given, tls_roots=roots).uris
+        assert found == tuple(each if "//" in each else f"{scheme}://{each}" for each in places)
+    for nothing in ("localhost", "a b:1", "a:", ":1", "a:b", "a:99999", "//a:1"):
+        with pytest.raises(InvalidInput, match="is not the address of a host"):
+            ConnectionOptions.read(nothing)
 
 
 @pytest.mark.parametrize(
@@ -56,8 +69,8 @@ def test_one_host_is_one() -> None:
 
 
 def test_files_that_hold_nothing_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "empty").write_text("\n")
-    (tmp_path / "binary").write_bytes(b"\xff\xfe")
+    write_secret(tmp_path / "empty", b"\n")
+    write_secret(tmp_path / "binary", b"\xff\xfe")
     for name, words in (("empty", "empty"), ("binary", "UTF-8"), ("nothing", "cannot be read")):
         with pytest.raises(InvalidInput, match=words) as refusal:
             ConnectionOptions.read(token_file=tmp_path / name)

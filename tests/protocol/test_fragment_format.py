@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.cluster.fragments import FragmentRequest
-from engine.cluster.reports import GroupReport, HostName, HostReport, ReadableEpoch, StoreReport
+from engine.cluster.reports import GroupReport, HostName, HostReport, Progress, ReadableEpoch, StoreReport
 from engine.errors import InvalidInput, LimitExceeded
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreName
 from flight_server.wire.fragment_messages import (
@@ -206,7 +206,19 @@ def test_uploads_have_a_limit_for_all_together() -> None:
 def test_a_report_survives_the_trip() -> None:
     parsed = parse_report(REPORT.to_bytes())
     assert parsed == REPORT
+    draining = replace(REPORT, report=replace(REPORT.report, is_draining=True))
+    assert parse_report(draining.to_bytes()) == draining
+    assert b"draining" not in REPORT.to_bytes()
     assert parsed.report.groups[GroupName("music")].looked_at == 40
+    music = parsed.report.groups[GroupName("music")]
+    known = Progress(Epoch(4), Epoch(9), None, 2000, 600, 40.5)
+    unknown = Progress(Epoch(4), Epoch(9), Epoch(7))
+    for building, catching_up in ((known, unknown), (unknown, known), (None, known), (unknown, None)):
+        past = (ReadableEpoch(Epoch(3), 5, 1, "3f"), ReadableEpoch(Epoch(4), 6, 1))
+        told = replace(music, building=building, catching_up=catching_up, past=past)
+        report = replace(REPORT.report, groups={GroupName("music"): told})
+        found = parse_report(replace(REPORT, report=report).to_bytes()).report.groups[GroupName("music")]
+        assert (found.building, found.catching_up, found.past) == (building, catching_up, past)
 
 
 def _change(*path: str, value: object) -> bytes:
@@ -236,6 +248,12 @@ def _change(*path: str, value: object) -> bytes:
         (_change("groups", "music", "readable", value=[[2]]), "wrong type"),
         (_change("groups", "music", "digests", value=["a"]), "wrong type"),
         (_change("groups", "music", "digests", value=[1, 2]), "wrong type"),
+        (_change("groups", "music", "digests", value=["3f", '"}']), "wrong type"),
+        (_change("groups", "music", "catching_up", value=[1]), "wrong type"),
+        (_change("groups", "music", "past", value=[[2, 0, 0, ""], [1, 0, 0, ""]]), "wrong type"),
+        (_change("groups", "music", "past", value=[[2, 0, 0]]), "wrong type"),
+        (_change("groups", "music", "catching_up", value=[1, 2, None, -1, 0, 0]), "wrong type"),
+        (_change("groups", "music", "catching_up", value=[1, 2, None, 1, 0, "fast"]), "wrong type"),
         (_change("groups", "music", "newest_known", value=True), "wrong type"),
         (_change("groups", "music", "unread_since", value="soon"), "wrong type"),
         (_change("stores", "plays", "partitions", value=[3, 3]), "wrong type"),

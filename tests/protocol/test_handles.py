@@ -10,7 +10,7 @@ import pytest
 
 from engine.errors import InvalidInput
 from engine.model.schema import StoreName
-from engine.sql.bind import TableShape
+from engine.model.table_shapes import TableShape
 from flight_server.wire.tickets import Parameters, PlainValue, Statement, execution_ticket, parse_handle
 
 STATEMENT = Statement("SELECT ?", "spark", 2.5)

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -41,7 +42,10 @@ def started(host):
 with block_stop_signals():
     from flight_server.host.host import HostOptions
     from flight_server.host.process import serve
-    serve(HostOptions(changelog=sys.argv[1], data=Path(sys.argv[2]), port=0, grace_seconds=0.5), started)
+    serve(
+        HostOptions(changelog=sys.argv[1], data=Path(sys.argv[2]), port=0, grace_seconds=float(sys.argv[4])),
+        started,
+    )
 print("stopped", flush=True)
 """
 
@@ -163,8 +167,18 @@ def test_a_host_speaks_tls(options: HostOptions, certificate: Certificate) -> No
 
 
 @contextmanager
-def process(options: HostOptions, start: str = "idle") -> Iterator[tuple[subprocess.Popen[bytes], str]]:
-    arguments = [sys.executable, "-c", _SERVE, options.changelog, str(options.data), start]
+def process(
+    options: HostOptions, start: str = "idle", grace_seconds: float = 0.5
+) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    arguments = [
+        sys.executable,
+        "-c",
+        _SERVE,
+        options.changelog,
+        str(options.data),
+        start,
+        str(grace_seconds),
+    ]
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
         assert running.stdout is not None
         try:
@@ -204,6 +218,28 @@ def test_a_client_that_does_not_read_cannot_hold_a_stop_up(options: HostOptions)
         reader.cancel()
     with start_host(options):
         pass
+
+
+def test_whoever_interrupts_a_stop_does_not_wait_for_what_runs(options: HostOptions) -> None:
+    endless = "SELECT sum(hash(song_id + r.n)) AS n FROM songs, range(1000000000) r(n)"
+    with (
+        process(options, grace_seconds=3600) as (running, uri),
+        Client(uri) as client,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        asked = pool.submit(lambda: client.query(endless).read_all())
+        wait_until(lambda: client.health()["running"] == 1)
+        running.send_signal(signal.SIGINT)
+        wait_until(lambda: not client.health()["ready"])
+        # systemd and a parent may both send one of these.
+        running.send_signal(signal.SIGTERM)
+        assert client.health()["running"] == 1
+        running.send_signal(signal.SIGINT)
+        output, errors = running.communicate(timeout=60)
+        with pytest.raises(LivestateError):
+            asked.result(60)
+    assert (running.returncode, output) == (0, b"stopped\n")
+    assert b"Traceback" not in errors
 
 
 def test_garbage_collection_passes_over_what_a_host_has_started_with(options: HostOptions) -> None:

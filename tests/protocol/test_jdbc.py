@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 PROGRAM = Path(__file__).parent / "jdbc" / "Queries.java"
+METADATA = PROGRAM.with_name("Metadata.java")
 FETCH = "mvn dependency:get -Dartifact=org.apache.arrow:flight-sql-jdbc-driver:18.3.0"
 ANSWERS = """\
 rows (1, one, 10) (2, two, 20) (3, three, 30)
@@ -28,6 +29,25 @@ key song_id 1
 refused false true
 spark (two)
 user (3)
+activity running SHOW STATEMENTS
+sessions true
+cancel true
+"""
+TOLD = """\
+called true []
+schemas [main]
+tables [Odd 100%_name, big, songs, typed]
+columns [amount:DECIMAL(12,3):12:3]
+key [song_id:1:songs_song_id_pkey]
+keys []
+functions 25 21 17 4
+names falsefalse"
+id of main.typed BIGINT 19 0 truetruefalsefalse
+amount of main.typed DECIMAL 12 3 truetruefalsefalse
+name of main.typed VARCHAR 0 0 truetruetruefalse
+moment of main.typed TIMESTAMP 26 6 truetruefalsefalse
+more of null.null DECIMAL 14 3 truetruefalsefalse
+session anybody main true
 """
 
 
@@ -66,3 +86,9 @@ def java_command(program: Path, uri: str, zone: str = "UTC") -> list[str]:
 def test_jdbc_asks_binds_and_browses(uri: str) -> None:
     answer = subprocess.run(java_command(PROGRAM, uri), capture_output=True, check=False, timeout=120)
     assert answer.stdout.decode() == ANSWERS, answer.stderr.decode()
+
+
+def test_jdbc_has_all_metadata_that_tools_ask_for(uri: str) -> None:
+    answer = subprocess.run(java_command(METADATA, uri), capture_output=True, check=False, timeout=120)
+    assert answer.stdout.decode() == TOLD, answer.stderr.decode()
+    assert answer.returncode == 0, answer.stderr.decode()

@@ -10,9 +10,10 @@ from contextlib import contextmanager
 
 import pytest
 
+from engine.access.principal import Limit
 from engine.errors import LimitExceeded, Unavailable
-from flight_server.server.limits import Slots
-from flight_server.server.running_calls import Calls
+from flight_server.server.limits import Share, Slots, next_in_line
+from flight_server.server.running_calls import Calls, stopping_error
 from tests.support.waiting import wait_until
 
 
@@ -145,8 +146,61 @@ def test_who_has_waited_for_news_waits_for_a_slot_like_all_others() -> None:
 def test_a_stop_begins_nothing_more_not_even_what_it_does_not_wait_for() -> None:
     calls = Calls()
     calls.check_open()
-    assert calls.close(0.0)
+    assert calls.close(stopping_error())
     with pytest.raises(Unavailable, match="is stopping"):
         calls.check_open()
     with pytest.raises(Unavailable, match="is stopping"):
         calls.begin(b"", None)
+
+
+def test_those_who_hold_the_fewest_are_next() -> None:
+    busy, idle, capped = Share("busy"), Share("idle"), Share("capped", Limit(1, "desk"))
+    assert next_in_line([busy, busy, idle, capped], {"busy": 3, "capped": 1}) == 2
+    assert next_in_line([busy, capped], {"busy": 3, "capped": 1}) == 0
+    assert next_in_line([capped], {"capped": 1}) is None
+    assert next_in_line([busy, capped], {"busy": 3}) == 1
+    assert next_in_line([idle, busy], {}) == 0
+    assert next_in_line([], {}) is None
+
+
+def test_one_with_many_statements_leaves_others_their_share() -> None:
+    slots = Slots("max_statements", 2, max_waiting=100, max_wait_seconds=60)
+    order: list[str] = []
+    shares = [Share("dashboard")] * 6 + [Share("ann")] * 2
+
+    def work(share: Share) -> None:
+        with slots.occupy(share=share):
+            order.append(share.owner)
+
+    for _ in range(2):
+        slots.take(share=shares[0])
+    threads = [threading.Thread(target=work, args=(share,)) for share in shares]
+    for place, thread in enumerate(threads, 1):
+        thread.start()
+        wait_until(lambda place=place: slots.waiting == place)  # type: ignore[misc] # mypy gives lambdas with defaults no type
+    slots.give(shares[0])
+    for thread in threads:
+        thread.join(60)
+    assert order[:2] == ["ann", "ann"]
+    slots.give(shares[0])
+    assert (slots.held, slots.waiting) == (0, 0)
+
+
+def test_a_role_has_a_limit_of_its_own() -> None:
+    slots = Slots("max_statements", 8, max_waiting=100, max_wait_seconds=60)
+    share = Share("ann", Limit(2, "desk"))
+    slots.take(share=share)
+    slots.take(share=share)
+    with pytest.raises(
+        LimitExceeded, match="ann has 2 requests of this kind at work, as many as the role desk"
+    ):
+        slots.take(0.01, share)
+    assert slots.take(share=Share("bob")) == 0.0
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(slots.take, None, share)
+        wait_until(lambda: slots.waiting == 1)
+        slots.give(Share("bob"))
+        assert slots.waiting == 1
+        slots.give(share)
+        assert waiting.result(60) > 0
+    assert slots.held == 2

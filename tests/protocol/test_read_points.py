@@ -12,7 +12,7 @@ from engine.errors import InvalidInput
 from engine.model.read_point import NEWEST, AsOfEpoch, AsOfTimestamp, ReadPoint
 from engine.model.schema import Epoch, GroupName
 from flight_server.server.sessions import SessionOptions
-from flight_server.wire.read_point_options import as_of_text, parse_read_point
+from flight_server.wire.read_point_options import parse_read_point, read_point_values
 from flight_server.wire.tickets import JsonStatement, Statement, parse_ticket
 from tests.protocol.test_sessions import _Cookies, _get, _set
 
@@ -40,12 +40,18 @@ PLAYS, SONGS = GroupName("plays"), GroupName("a, b=c")
             ReadPoint(Epoch(3), None, {PLAYS: AsOfEpoch(Epoch(5)), SONGS: AsOfTimestamp(NOON)}),
         ),
         ({"as_of": '{"plays": "5"}'}, ReadPoint(as_of={PLAYS: AsOfEpoch(Epoch(5))})),
+        ({"as_of": " 5@0af3 "}, ReadPoint(as_of_default=AsOfEpoch(Epoch(5), "0af3"))),
+        ({"as_of": {"plays": "5@0af3"}}, ReadPoint(as_of={PLAYS: AsOfEpoch(Epoch(5), "0af3")})),
+        ({"allow_stale": True}, ReadPoint(allow_stale=True)),
+        ({"allow_stale": "TRUE", "max_staleness": 60}, ReadPoint(None, 60.0, allow_stale=True)),
+        ({"allow_stale": "false"}, ReadPoint()),
+        ({"allow_stale": ""}, ReadPoint()),
     ],
 )
 def test_a_wish_is_read_and_survives_every_trip(given: dict[str, Any], read_point: ReadPoint) -> None:
     found = parse_read_point(**given)
     assert found == read_point
-    assert parse_read_point(found.min_epoch, found.max_staleness_seconds, as_of_text(found)) == read_point
+    assert parse_read_point(**read_point_values(found)) == read_point
     statement = parse_ticket(Statement("SELECT 1", read_point=found).to_bytes(), lambda: Statement(""))
     assert isinstance(statement, Statement)
     assert statement.read_point == read_point
@@ -70,8 +76,13 @@ def test_a_wish_is_read_and_survives_every_trip(given: dict[str, Any], read_poin
                 ["x"],
                 "9999-99-99",
                 "[" * 100_000,
+                "5@",
+                "5@xyz",
+                "@0af3",
+                f"{1 << 63}@0af3",
             )
         ),
+        *(("allow_stale", value) for value in ("maybe", 1, 0.0, [1], "0")),
     ],
 )
 def test_a_wish_that_cannot_be_is_refused(name: str, value: object) -> None:
@@ -117,12 +128,13 @@ def test_session_options_hold_wishes(uri: str) -> None:
             )
             == {}
         )
-        for kind, value in (("bool_value", True), ("string_value", "TRUE")):
-            assert _set(client, parallel_endpoints=(kind, value)) == {}
-            assert _get(client)["parallel_endpoints"] is True
-        assert _set(client, parallel_endpoints=("string_value", "maybe")) == {"parallel_endpoints": 2}
-        assert _set(client, parallel_endpoints=("int64_value", 1)) == {"parallel_endpoints": 2}
-        assert _set(client, parallel_endpoints=("bool_value", False)) == {}
+        for flag in ("parallel_endpoints", "allow_stale"):
+            for kind, value in (("bool_value", True), ("string_value", "TRUE")):
+                assert _set(client, **{flag: (kind, value)}) == {}
+                assert _get(client)[flag] is True
+            assert _set(client, **{flag: ("string_value", "maybe")}) == {flag: 2}
+            assert _set(client, **{flag: ("int64_value", 1)}) == {flag: 2}
+            assert _set(client, **{flag: ("bool_value", False)}) == {}
         assert _get(client).keys() == {"catalog", "schema", "dialect"}
 
 

@@ -18,6 +18,7 @@ from engine.service import QueryService
 from flight_server.client.client import Client
 from flight_server.client.connection_options import ConnectionOptions
 from flight_server.host.host import Host
+from flight_server.identity.authenticator import Authenticator
 from flight_server.server.server import LivestateServer
 from flight_server.server.sessions import COOKIE, SessionOptions
 from flight_server.wire.messages import new, parse
@@ -174,7 +175,9 @@ TOKEN = "correct horse: battery"
 def guarded_uri(host: Host) -> Iterator[str]:
     """A second server over the same stores, with a token."""
     service = QueryService(host.source)
-    server = LivestateServer("grpc://127.0.0.1:0", service, host.source.notify, token=TOKEN)
+    server = LivestateServer(
+        "grpc://127.0.0.1:0", service, host.source.notify, authenticator=Authenticator(token=TOKEN)
+    )
     yield f"grpc://127.0.0.1:{server.port}"
     assert server.stop(5)
     service.close()

@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from multiprocessing import get_context
 from pathlib import Path
 
 import pyarrow as pa
@@ -23,7 +24,13 @@ from flight_server.client.connection import FLIGHT_FAILURES
 from flight_server.host.host import HostOptions
 from flight_server.server.arrivals import Arrival
 from flight_server.server.limits import ServerLimits, Slots
-from flight_server.wire.fragment_messages import UPLOAD_SCHEMA, FragmentTicket, upload_pieces
+from flight_server.wire.fragment_messages import (
+    PIECE_BYTES,
+    UPLOAD_SCHEMA,
+    FragmentTicket,
+    piece_batch,
+    upload_pieces,
+)
 from flight_server.wire.messages import new, pack
 from flight_server.wire.tickets import Statement
 from tests.protocol.conftest import fill
@@ -187,6 +194,25 @@ def test_endpoints_take_no_slot_of_other_hosts() -> None:
         assert GROUP not in host.runner.requests[0].epochs
 
 
+def send_uploads(uri: str) -> int:
+    """Inputs whose pieces have sizes around those at which a message is laid out in another way; how many."""
+    sizes = [place + more for place in (1 << 7, 1 << 14, PIECE_BYTES) for more in range(-340, -300)]
+    with connect(uri) as client:
+        for size in sizes:
+            rows = pa.table({"text": ["x" * max(0, size)]})
+            with Upload(client, replace(REQUEST, inputs={"one": rows})) as upload:
+                for piece in upload_pieces({"one": rows}):
+                    upload.writer.write_batch(piece_batch(piece))
+                assert upload.answer().replace_schema_metadata(None).equals(rows)
+    return len(sizes)
+
+
+def test_no_size_of_an_input_ends_the_host_that_sends_it(host: PeerHost) -> None:
+    # In a process of its own: gRPC ends one that sends it what it takes for impossible.
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as sender:
+        assert sender.submit(send_uploads, host.uri).result() == len(host.runner.requests)
+
+
 # ---- parameters
 
 
@@ -203,7 +229,9 @@ def lone(tmp_path: Path) -> Iterator[str]:
         wait_until(lambda: server._statements._binding_slots.held == server._statements._slots.held == 0)
 
 
-def binding(client: flight.FlightClient) -> tuple[flight.FlightStreamWriter, flight.FlightMetadataReader]:
+def begin_binding(
+    client: flight.FlightClient,
+) -> tuple[flight.FlightStreamWriter, flight.FlightMetadataReader]:
     command = pack(new("CommandPreparedStatementQuery", prepared_statement_handle=Statement(SQL).to_bytes()))
     found: tuple[flight.FlightStreamWriter, flight.FlightMetadataReader] = client.do_put(
         flight.FlightDescriptor.for_command(command), VALUE.schema
@@ -212,7 +240,7 @@ def binding(client: flight.FlightClient) -> tuple[flight.FlightStreamWriter, fli
 
 
 def bind(client: flight.FlightClient) -> bytes:
-    writer, reader = binding(client)
+    writer, reader = begin_binding(client)
     with writer:
         writer.write_batch(VALUE)
         writer.done_writing()
@@ -231,8 +259,8 @@ def test_a_client_that_is_slow_to_bind_holds_up_nobody(lone: str) -> None:
     with connect(lone) as client:
         for _ in range(5):
             # Without a word, and with words that say nothing.
-            silent, _ = binding(client)
-            empty, _ = binding(client)
+            silent, _ = begin_binding(client)
+            empty, _ = begin_binding(client)
             empty.write_batch(VALUE.slice(0, 0))
             assert client.do_get(flight.Ticket("SELECT count(*) AS n FROM songs")).read_all()[
                 "n"

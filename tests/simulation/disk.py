@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
+from typing import Protocol
 
 from engine.state.memory_storage import MemoryStorage
 from engine.state.storage import Pair, Range
@@ -30,15 +31,24 @@ class Died(BaseException):
     """The process ends here."""
 
 
+class Moments(Protocol):
+    """Has others do something between two steps of a process."""
+
+    def come(self) -> None:
+        """A moment in which others may do something."""
+
+
 @dataclass
 class Life:
     """How long a process lives.
 
     Attributes:
         steps: How many writes and requests it has left; None: it has no end in sight.
+        moments: What there is between two of them.
     """
 
     steps: int | None = None
+    moments: Moments | None = None
 
     def step(self) -> None:
         """Take one of them; or be gone."""
@@ -46,6 +56,8 @@ class Life:
             if not self.steps:
                 raise Died
             self.steps -= 1
+        if self.moments is not None:
+            self.moments.come()
 
 
 @dataclass

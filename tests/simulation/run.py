@@ -8,11 +8,14 @@ Ends with 1 where something is wrong. A seed that fails says the same each time 
 from __future__ import annotations
 
 import argparse
+import gc
 import logging
 import sys
 import traceback
 
 from tests.simulation.world import World
+
+SEEDS_AT_ONCE = 100
 
 
 def main() -> int:
@@ -24,7 +27,12 @@ def main() -> int:
     options = parser.parse_args()
     logging.disable(logging.CRITICAL)
     failed = 0
+    gc.freeze()
+    gc.disable()  # a tenth of the time; what is left in cycles goes now and then
     for seed in range(options.first, options.first + options.seeds):
+        if seed % SEEDS_AT_ONCE == 0:
+            gc.collect()
+            print(f"{seed - options.first} seeds, {failed} wrong", file=sys.stderr, flush=True)
         world = World(seed)
         outcome = "right"
         try:
@@ -34,7 +42,7 @@ def main() -> int:
             outcome = f"WRONG: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
             traceback.print_exc()
         if not options.quiet or outcome != "right":
-            happened = ", ".join(f"{count} {what}" for what, count in sorted(world.counts.items()))
+            happened = ", ".join(f"{count} {what}" for what, count in sorted(world.counts.items()) if count)
             print(f"seed {seed}: {outcome}; {happened}", flush=True)
     print(f"{options.seeds} seeds, {failed} wrong")
     return failed

@@ -17,7 +17,7 @@ import pytest
 from adbc_driver_manager.dbapi import OperationalError, ProgrammingError
 
 from flight_server.host.ports import free_ports
-from spark_pipeline.kafka_broker import jars_directory
+from spark_pipeline.kafka_jars import jars_directory
 from tests.support.decoys import decoy_modules
 from tests.support.process_family import ENDS, family, runs
 from tests.support.waiting import wait_until
@@ -27,8 +27,8 @@ SECONDS = 120.0
 
 @contextmanager
 def demo(temporary: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """The demo as a user starts it, with its temporary files in a place of their own, and where files have
-    the names of modules.
+    """The demo as a user starts it, with its temporary files in a place of their own, where files have the
+    names of modules, and with the token of hosts elsewhere.
     """
     # As the installed script does, it does not look there itself.
     command = [
@@ -43,7 +43,7 @@ def demo(temporary: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     ]
     files = temporary / "files"
     files.mkdir()
-    environment = {**os.environ, "TMPDIR": str(files)}
+    environment = {**os.environ, "TMPDIR": str(files), "LIVESTATE_TOKEN": "of-a-host-elsewhere"}
     with subprocess.Popen(
         command,
         stdout=subprocess.PIPE,

@@ -61,7 +61,7 @@ def test_a_killed_driver_loses_and_repeats_no_message(
         str(checkpoint),
     ]
     with (tmp_path / "output").open("w") as output:
-        command = [sys.executable, "-m", "spark_pipeline.pipelines", pipeline.name, *places]
+        command = [sys.executable, "-m", "flight_server.cli.main", "pipeline", pipeline.name, *places]
         environment = {**os.environ, "TMPDIR": str(tmp_path)}
         job = subprocess.Popen(
             command, cwd=_ROOT, env=environment, stdout=output, stderr=output, start_new_session=True

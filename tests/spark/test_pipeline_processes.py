@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from contextlib import suppress
@@ -16,7 +17,7 @@ from tests.support.process_family import ENDS, family, runs
 from tests.support.waiting import wait_until
 
 # As an installed script does, it does not look for modules where it runs.
-COMMAND = [sys.executable, "-P", "-m", "spark_pipeline.pipelines"]
+COMMAND = [sys.executable, "-P", "-m", "flight_server.cli.main", "pipeline"]
 
 
 def test_one_command_makes_events_keeps_stores_and_asks(tmp_path: Path) -> None:
@@ -42,13 +43,16 @@ def test_one_command_makes_events_keeps_stores_and_asks(tmp_path: Path) -> None:
     done = subprocess.run(
         command,
         cwd=decoy_modules(tmp_path / "decoys"),
+        env={**os.environ, "LIVESTATE_TOKEN": "of all hosts"},
         capture_output=True,
         text=True,
         timeout=240,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-2000:]
+    assert "could not be told" not in done.stderr
     shown = done.stdout.partition("At the end")[2]
+    assert "No answer" not in shown
     for question in pipeline.questions:
         assert question.words in shown
     (topic,) = pipeline.topics

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from flight_server.client.connection_options import ConnectionOptions
+from flight_server.client.secret_files import write_secret
 from flight_server.host.process import SERVES
 from tests.support.certificate import Certificate
 
@@ -28,7 +29,7 @@ def guarded_host(changelog: Path, data: Path, certificate: Certificate) -> Itera
         How it is reached.
     """
     token = data.with_suffix(".token")
-    token.write_text(f"{TOKEN}\n", encoding="utf-8")
+    write_secret(token, f"{TOKEN}\n".encode())
     options = {
         "--changelog": changelog,
         "--data": data,

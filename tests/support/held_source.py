@@ -144,6 +144,10 @@ class HeldSource:
         }
         return groups, stores
 
+    def complete_until(self, stores: Collection[StoreName]) -> int:
+        groups, _ = self.report()
+        return min(group.complete_until for group in groups.values())
+
     def status(self) -> Sequence[StoreStatus]:
         _, stores = self.report()
         return [

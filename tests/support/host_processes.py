@@ -15,13 +15,14 @@ from typing import IO
 from engine.cluster.deployment import Deployment, HostEntry
 from engine.cluster.reports import HostName
 from flight_server.client.client import Client
+from flight_server.client.connection_options import ConnectionOptions
 from flight_server.host.ports import free_ports
 from flight_server.host.process import SERVES
 from flight_server.host.serving import deployment_text
 from tests.support.waiting import wait_until
 
 START_SECONDS = 60.0
-OPTIONS = ("--poll-interval", "0.01", "--threads", "1", "--memory", "512MiB")
+OPTIONS = ("--poll-interval", "0.01", "--threads", "1", "--memory", "512MiB", "--grace", "0.5")
 
 
 class HostProcess:
@@ -76,6 +77,16 @@ class HostProcess:
         """All that it has said so far."""
         return "".join(self._said)
 
+    @property
+    def http_uri(self) -> str:
+        """Where its probes and metrics are, of a host with `--http-address`."""
+        return next(line for line in self._said if line.startswith(SERVES)).rpartition(" at ")[2].strip()
+
+    def terminate(self) -> None:
+        """Tell the process to end, and do not wait for it."""
+        assert self._process is not None
+        self._process.terminate()
+
     def wait(self) -> None:
         """Wait until it can be connected to."""
         assert self._served.wait(START_SECONDS), f"host {self.name} did not start: {''.join(self._said)}"
@@ -86,8 +97,8 @@ class HostProcess:
         Returns:
             All that it has said.
         """
+        self.terminate()
         assert self._process is not None
-        self._process.terminate()
         assert self._process.wait(START_SECONDS) == 0, "".join(self._said)
         self._listener.join()
         return "".join(self._said)
@@ -119,9 +130,11 @@ class HostProcesses:
 
     Args:
         hosts: Each of them.
+        token: What whoever asks presents; None: nothing.
     """
 
-    def __init__(self, hosts: Sequence[HostProcess]) -> None:
+    def __init__(self, hosts: Sequence[HostProcess], token: str | None = None) -> None:
+        self._token = token
         self._hosts = {host.name: host for host in hosts}
 
     def __getitem__(self, name: str) -> HostProcess:
@@ -140,14 +153,14 @@ class HostProcesses:
         epochs missing.
         """
         for uri in self.uris:
-            with Client(uri) as client:
+            with Client(ConnectionOptions((uri,), self._token)) as client:
                 wait_until(lambda client=client: _sees_all(client, len(self._hosts)), START_SECONDS)  # type: ignore[misc] # mypy gives lambdas with defaults no type
 
     def count_running(self) -> list[int]:
         """How many statements and fragments run on each host."""
         found = []
         for uri in self.uris:
-            with Client(uri) as client:
+            with Client(ConnectionOptions((uri,), self._token)) as client:
                 found.append(int(client.health()["running"]))
         return found
 
@@ -168,6 +181,7 @@ def host_processes(
     names: Sequence[str] = "abc",
     replication: int = 1,
     options: Sequence[str] = OPTIONS,
+    token: str | None = None,
 ) -> Iterator[HostProcesses]:
     """Start hosts, and end them however it ends.
 
@@ -177,6 +191,7 @@ def host_processes(
         names: Names of the hosts.
         replication: How many hosts hold a partition.
         options: Of the command that starts each.
+        token: What whoever asks presents, where they want something.
     """
     ports = free_ports("127.0.0.1", 0, len(names))
     entries = tuple(
@@ -193,6 +208,9 @@ def host_processes(
         "--deployment",
         str(file),
         "--supervised",
+        # What hosts are to be silent about is no event of theirs.
+        "--log-level",
+        "error",
     ]
     hosts = [HostProcess(entry, [*command, "--host", entry.name, *options]) for entry in entries]
     started = []
@@ -202,7 +220,7 @@ def host_processes(
             started.append(host)
         for host in hosts:
             host.wait()
-        processes = HostProcesses(hosts)
+        processes = HostProcesses(hosts, token)
         processes.wait_until_whole()
         yield processes
     finally:

@@ -31,6 +31,9 @@ def lone_host(changelog: Path, data: Path) -> Iterator[tuple[subprocess.Popen[st
         str(data),
         "--port",
         "0",
+        # Nobody reads on once it serves.
+        "--log-level",
+        "error",
     ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         assert process.stdout is not None

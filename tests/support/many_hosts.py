@@ -9,6 +9,8 @@ from pathlib import Path
 from engine.changelog import Changelog, append_table
 from engine.cluster.deployment import Deployment, HostEntry
 from engine.cluster.reports import HostName
+from engine.replica.follower import FollowerOptions
+from engine.service import QueryOptions
 from flight_server.client.client import Client
 from flight_server.host.host import Host, HostOptions
 from flight_server.host.ports import free_ports
@@ -19,7 +21,16 @@ from tests.support.waiting import wait_until
 NAMES = ("a", "b", "c")
 
 
-def _start_host(deployment: Deployment, name: HostName, directory: Path, limits: ServerLimits) -> Host:
+def _start_host(
+    deployment: Deployment,
+    name: HostName,
+    directory: Path,
+    limits: ServerLimits,
+    queries: QueryOptions,
+    slow_seconds: float | None,
+    http: tuple[str, int] | None,
+    follower: FollowerOptions,
+) -> Host:
     port = int(deployment.host(name).uri.rpartition(":")[2])
     data = directory / name
     options = HostOptions(
@@ -27,9 +38,13 @@ def _start_host(deployment: Deployment, name: HostName, directory: Path, limits:
         data,
         port=port,
         limits=limits,
+        queries=queries,
         deployment=deployment,
         name=name,
         grace_seconds=0.2,
+        slow_seconds=slow_seconds,
+        http=http,
+        follower=follower,
     )
     host = Host(options)
     host.start()
@@ -37,12 +52,25 @@ def _start_host(deployment: Deployment, name: HostName, directory: Path, limits:
 
 
 @contextmanager
-def three_hosts(directory: Path, limits: ServerLimits | None = None) -> Iterator[dict[HostName, Host]]:
+def three_hosts(
+    directory: Path,
+    limits: ServerLimits | None = None,
+    queries: QueryOptions | None = None,
+    replication: int = 1,
+    slow_seconds: float | None = None,
+    http: tuple[str, int] | None = None,
+    follower: FollowerOptions | None = None,
+) -> Iterator[dict[HostName, Host]]:
     """Hosts a, b and c that know each other, with all rows of the store `plays` among them.
 
     Args:
         directory: For the changelog and their data.
         limits: What each host takes on at once.
+        queries: Limits of queries.
+        replication: How many hosts hold a partition.
+        slow_seconds: How long the quickest statement takes that the log has; None: it has none.
+        http: Where each of them answers probes and metrics; None: nowhere.
+        follower: How they follow the changelog.
     """
     changelog = str(directory / "changelog")
     append_table(Changelog.open(changelog), STORE, PLAYS)
@@ -50,11 +78,20 @@ def three_hosts(directory: Path, limits: ServerLimits | None = None) -> Iterator
     entries = tuple(
         HostEntry(HostName(name), f"grpc://127.0.0.1:{port}") for name, port in zip(NAMES, ports, strict=True)
     )
-    deployment = Deployment(changelog, entries)
+    deployment = Deployment(changelog, entries, replication)
     with ExitStack() as resources:
         hosts = {}
         for entry in entries:
-            hosts[entry.name] = _start_host(deployment, entry.name, directory, limits or ServerLimits())
+            hosts[entry.name] = _start_host(
+                deployment,
+                entry.name,
+                directory,
+                limits or ServerLimits(),
+                queries or QueryOptions(),
+                slow_seconds,
+                http,
+                follower or FollowerOptions(),
+            )
             resources.callback(hosts[entry.name].stop)
         for entry in entries:
             with Client(entry.uri) as client:
@@ -71,7 +108,7 @@ def _sees_all(client: Client) -> bool:
         if row["alive"] and row["epoch"] == row["newest_epoch"]
         for number in row["partitions"]
     ]
-    return sorted(held) == list(range(PARTITIONS))
+    return sorted(set(held)) == list(range(PARTITIONS))
 
 
 def count_running(hosts: Mapping[HostName, Host]) -> int:

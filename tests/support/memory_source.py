@@ -85,6 +85,7 @@ class MemoryView:
     live: pa.Array
     epoch: Epoch = field(default_factory=lambda: Epoch(1))
     committed_at: int = 1_700_000_000_000_000
+    digest: str = ""
     reads: list[tuple[str, object]] = field(default_factory=list, compare=False)
 
     @property
@@ -259,6 +260,10 @@ class MemorySource:
         }
         return groups, stores
 
+    def complete_until(self, stores: Collection[StoreName]) -> int:
+        groups, _ = self.report()
+        return min(group.complete_until for group in groups.values())
+
     def status(self) -> Sequence[StoreStatus]:
         return [
             StoreStatus(
@@ -295,6 +300,7 @@ def _restrict(view: MemoryView, partitions: Collection[PartitionId]) -> MemoryVi
         view.live.filter(keep),
         view.epoch,
         view.committed_at,
+        view.digest,
         view.reads,
     )
 

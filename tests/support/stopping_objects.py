@@ -22,6 +22,8 @@ class StoppingObjects:
         changes: How many of its writes and deletes the process lives through; None for all.
     """
 
+    requests_at_once = 1
+
     def __init__(self, objects: Objects, changes: int | None = None) -> None:
         self.changes = changes
         self._objects = objects

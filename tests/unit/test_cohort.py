@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.changelog import Changelog, open_appender
+from engine.changelog import Changelog, open_appender, partition_rows
 from engine.changelog.layout import commit_path
 from engine.errors import Unavailable
 from engine.model.schema import Epoch, PartitionId, StoreDefinition, define_store
+from engine.replica.changes import UnreadableRowsError
 from engine.replica.cohort import Cohort
 from engine.replica.commit_queue import ENOUGH_BYTES_TOGETHER, stopping_point
 from engine.state.cache import ColumnCache
@@ -74,15 +75,18 @@ def take(cohort: Cohort, store: StoreDefinition) -> None:
     cohort.apply(cohort.collect(lambda commit: {store.name: store}))
 
 
-def test_no_partition_goes_on_behind_a_failure(changelog: Changelog, tmp_path: Path) -> None:
+def test_no_partition_goes_on_behind_a_failure(
+    changelog: Changelog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The next try may be for more epochs: a partition that still came to these would fold rows twice."""
     store = define("debit")
     failed, done = threading.Event(), threading.Event()
 
-    def fail_or_wait(partition: PartitionStore) -> None:
-        if partition is stores[0]:
-            failed.set()
-            raise Unavailable("The disk does not answer.")
+    def fail(*_: object, **__: object) -> None:
+        failed.set()
+        raise Unavailable("The disk does not answer.")
+
+    def wait_for_failure(*_: object, **__: object) -> None:
         failed.wait(60.0)
         done.wait(0.3)  # what does not wait for this is found out
         done.set()
@@ -100,7 +104,7 @@ def test_no_partition_goes_on_behind_a_failure(changelog: Changelog, tmp_path: P
         for number in range(2)
     ]
     with ThreadPoolExecutor(2) as workers:
-        cohort = Cohort(GROUP, changelog, workers, fail_or_wait, Epoch(0))
+        cohort = Cohort(GROUP, changelog, workers, lambda partition: None, Epoch(0))
         cohort.partitions.update(
             {(store.name, PartitionId(number)): partition for number, partition in enumerate(stores)}
         )
@@ -108,6 +112,8 @@ def test_no_partition_goes_on_behind_a_failure(changelog: Changelog, tmp_path: P
             cohort.look_ahead(last=Epoch(1))
             take(cohort, store)
         cohort.look_ahead()
+        monkeypatch.setattr(stores[0], "apply", fail)
+        monkeypatch.setattr(stores[1], "apply", wait_for_failure)
         with pytest.raises(Unavailable):
             take(cohort, store)
         assert done.is_set()
@@ -144,6 +150,35 @@ def test_what_was_found_and_not_seen_to_count_is_not_taken(
         assert cohort.look_ahead() is None
         assert cohort.following is None
     partition.close()
+
+
+def test_a_commit_that_is_not_there_any_more_is_not_tried_for_ever(
+    changelog: Changelog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The changelog was restored to before it, and has another one of this epoch."""
+    monkeypatch.setattr("engine.replica.commit_queue.LARGE_EPOCH_BYTES", 1)
+    store = define("debit")
+    writer = changelog.writer(GROUP, "w") if changelog.create_store(store) else None
+    assert writer is not None
+    rows = pa.table({"account": [1], "amount": [1]}, store.schema)
+    staged = changelog.stage(GROUP, Epoch(2), {store.name: partition_rows(store, rows)}, task="t")
+    writer.commit([staged])
+    place = next(iter(partition_rows(store, rows)))
+    partition = PartitionStore(store, place, tmp_path / "0", ColumnCache(MIB), StateOptions())
+    with ThreadPoolExecutor(1) as workers, closing(partition):
+        cohort = Cohort(GROUP, changelog, workers, lambda partition: None, Epoch(0))
+        cohort.partitions[store.name, place] = partition
+        cohort.look_ahead(last=Epoch(1))
+        take(cohort, store)
+        cohort.look_ahead()
+        changelog.discard(GROUP, [staged])
+        (tmp_path / "changelog" / commit_path(GROUP, Epoch(2))).unlink()
+        other = changelog.writer(GROUP, "w").epoch
+        with pytest.raises(UnreadableRowsError):
+            take(cohort, store)
+        cohort.look_ahead()
+        take(cohort, store)
+        assert cohort.epoch == other == 2
 
 
 def test_an_epoch_that_fails_is_met_alone(

@@ -150,9 +150,8 @@ def test_replicas_that_differ_are_built_again(
         wait_until(lambda: all("different rows of accounts/2" in each for each in problems(followers)()))
         assert changelog.snapshots(GROUP).epochs() == []
         assert changelog.holds(GROUP, Epoch(1))
-        assert [host for host in hosts if is_aside(tmp_path, host)] == (
-            ["a", "b"] if hosts == "ab" else ["b"]
-        )
+        wrong = ["a", "b"] if hosts == "ab" else ["b"]
+        wait_until(lambda: [host for host in hosts if is_aside(tmp_path, host)] == wrong)
         newest = append(appender, 2, 2 * EPOCHS_BETWEEN)
         wait_for_epoch(followers, newest)
         wait_until(lambda: changelog.snapshots(GROUP).epochs() != [])
@@ -173,6 +172,41 @@ def test_a_host_that_comes_late_compares_itself_with_the_snapshot(
         wait_until(lambda: is_aside(tmp_path, "b"))
         assert follower.wait_for(GROUP, newest, PATIENCE_SECONDS)
         wait_until(lambda: amounts(follower) == {1})
+
+
+def test_epochs_stay_until_all_hosts_have_said_what_they_have(
+    changelog: Changelog, appender: StoreAppender, tmp_path: Path
+) -> None:
+    with run_follower(changelog, tmp_path / "a", options("a", 2, 0.0)) as follower:
+        append(appender, 1, EPOCHS_BETWEEN)
+        wait_until(lambda: changelog.snapshots(GROUP).epochs() != [])
+        wait_until(lambda: "All epochs of group bank stay" in problems([follower])()[0])
+        assert changelog.holds(GROUP, Epoch(2))
+    with run_hosts(changelog, tmp_path, "ab") as followers:
+        wait_for_epoch(followers, append(appender, 2, 2 * EPOCHS_BETWEEN))
+        wait_until(lambda: not changelog.holds(GROUP, Epoch(2)))
+        wait_until(lambda: problems(followers)() == ["", ""])
+
+
+def test_a_snapshot_of_which_a_late_host_has_other_rows_does_not_count(
+    changelog: Changelog, appender: StoreAppender, tmp_path: Path
+) -> None:
+    """The host that made it may be the wrong one: the epochs are there, and tell."""
+    build(changelog, appender, tmp_path, "ab")
+    for _ in range(EPOCHS_BETWEEN):
+        newest = appender.append({"accounts": ACCOUNTS.schema.empty_table()}).epoch
+    with run_follower(changelog, tmp_path / "b", options("b", 2, 0.0)) as follower:
+        wait_until(lambda: changelog.snapshots(GROUP).epochs() != [])
+        assert 1001 in amounts(follower), "the snapshot has the wrong rows"
+    with run_follower(changelog, tmp_path / "a", options("a", 2)) as follower:
+        wait_until(lambda: changelog.snapshots(GROUP).epochs() == [])
+        assert follower.wait_for(GROUP, newest, PATIENCE_SECONDS)
+        wait_until(lambda: amounts(follower) == {1})
+    with run_hosts(changelog, tmp_path, "ab") as followers:
+        for _ in range(2 * EPOCHS_BETWEEN):
+            newest = appender.append({"accounts": ACCOUNTS.schema.empty_table()}).epoch
+        wait_for_epoch(followers, newest)
+        wait_until(lambda: [amounts(each) for each in followers] == [{1}, {1}])
 
 
 def test_more_than_half_of_the_hosts_are_right() -> None:

@@ -19,7 +19,8 @@ from engine.replica.follower import Follower
 from engine.replica.group_setup import ASIDE
 from engine.replica.scrubber import ScrubOptions, ScrubStatus
 from engine.scan import BuildingError
-from engine.state.formats import MANIFEST, SegmentId, dead_delta_key, encode_rows, segment_key
+from engine.state.damage import DamagedError
+from engine.state.formats import MANIFEST, SegmentId, dead_run_key, encode_rows, segment_key
 from engine.state.rocks import Rocks
 from engine.state.state_options import StateOptions
 from tests.support.following import GROUP, OPTIONS, PARTITIONS, contents, define, run_follower
@@ -54,15 +55,13 @@ def amounts(follower: Follower, partitions: tuple[PartitionId, ...] | None = Non
 
 
 def lose_delta(rocks: Rocks) -> None:
-    deltas = [key for key, _ in rocks.pairs(b"d")]
+    deltas = [key for mark in (b"d", b"D") for key, _ in rocks.pairs(mark)]
     assert deltas
     rocks.write_atomically([], [(key, key + b"\0") for key in deltas])
 
 
 def gain_delta(rocks: Rocks) -> None:
-    rocks.write_atomically(
-        [(dead_delta_key(SegmentId(1), Epoch(99)), encode_rows(pa.array([70]).to_numpy()))]
-    )
+    rocks.write_atomically([(dead_run_key(SegmentId(1), Epoch(99)), encode_rows(pa.array([70]).to_numpy()))])
 
 
 def lose_segment(rocks: Rocks) -> None:
@@ -162,7 +161,7 @@ def break_block(follower: Follower) -> None:
 def lose_open_delta(follower: Follower) -> None:
     (group,) = follower._groups.values()
     (store,) = [each for each in group.partitions if each.identity == (ACCOUNTS.name, DAMAGED)]
-    deltas = [key for key, _ in store.context.storage.pairs(b"d")]
+    deltas = [key for mark in (b"d", b"D") for key, _ in store.context.storage.pairs(mark)]
     assert deltas
     store.context.storage.write_atomically([], [(key, key + b"\0") for key in deltas])
 
@@ -227,3 +226,65 @@ def test_scrubs_come_by_themselves(changelog: Changelog, tmp_path: Path) -> None
     often = replace(OPTIONS, scrubs=ScrubOptions(every_seconds=0.01))
     with run_follower(changelog, tmp_path / "data", often) as follower:
         wait_until(lambda: follower.scrub_status.number >= 2)
+
+
+def test_a_statement_that_meets_damage_has_the_partition_built_again(
+    changelog: Changelog, tmp_path: Path
+) -> None:
+    newest = build(changelog, tmp_path / "data")
+    with run_follower(changelog, tmp_path / "data") as follower:
+        assert follower.wait_for(GROUP, newest, WAIT_SECONDS)
+        break_block(follower)
+        with pytest.raises(DamagedError, match="a running host puts the partition aside"):
+            amounts(follower)
+        wait_until(lambda: can_be_read(follower), WAIT_SECONDS)
+        assert amounts(follower) == AMOUNTS
+    assert (tmp_path / "data" / ASIDE / "bank" / "accounts" / str(DAMAGED)).exists()
+
+
+def can_be_read(follower: Follower) -> bool:
+    try:
+        return bool(amounts(follower))
+    except LivestateError:
+        return False
+
+
+def test_a_merge_that_meets_damage_has_the_partition_built_again(
+    changelog: Changelog, tmp_path: Path
+) -> None:
+    """Nobody asks anything; epochs come until the damaged segment is to be merged."""
+    newest = build(changelog, tmp_path / "data")
+    appender = open_appender(changelog, [ACCOUNTS])
+    with run_follower(changelog, tmp_path / "data") as follower:
+        assert follower.wait_for(GROUP, newest, WAIT_SECONDS)
+        break_block(follower)
+        for first in range(NUMBERS, 6 * NUMBERS, NUMBERS):
+            rows = pa.table({"account": range(first, first + NUMBERS), "amount": [1] * NUMBERS})
+            newest = appender.append({"accounts": rows}).epoch
+        assert follower.wait_for(GROUP, newest, WAIT_SECONDS)
+        assert follower.wait_until_compact(WAIT_SECONDS)
+        wait_until((tmp_path / "data" / ASIDE / "bank" / "accounts" / str(DAMAGED)).exists)
+        wait_until(lambda: can_be_read(follower), WAIT_SECONDS)
+        assert amounts(follower) == AMOUNTS | dict.fromkeys(range(NUMBERS, 6 * NUMBERS), 1)
+        wait_until(lambda: not any(status.problem for status in follower.status()))
+
+
+def test_an_epoch_that_meets_damage_has_the_partition_built_again(
+    changelog: Changelog, tmp_path: Path
+) -> None:
+    """Its rows replace others, whose keys cannot be read any more."""
+    newest = build(changelog, tmp_path / "data")
+    appender = open_appender(changelog, [ACCOUNTS])
+    with run_follower(changelog, tmp_path / "data") as follower:
+        assert follower.wait_for(GROUP, newest, WAIT_SECONDS)
+        (group,) = follower._groups.values()
+        (store,) = [each for each in group.partitions if each.identity == (ACCOUNTS.name, DAMAGED)]
+        storage = store.context.storage
+        keys = [key for key, _ in storage.pairs(b"b") if key[9:11] == b"\0\0"]
+        storage.write_atomically([(key, b"no block") for key in keys])
+        rows = pa.table({"account": range(NUMBERS), "amount": [3] * NUMBERS})
+        newest = appender.append({"accounts": rows}).epoch
+        wait_until((tmp_path / "data" / ASIDE / "bank" / "accounts" / str(DAMAGED)).exists)
+        assert follower.wait_for(GROUP, newest, WAIT_SECONDS)
+        assert amounts(follower) == dict.fromkeys(range(NUMBERS), 3)
+        wait_until(lambda: not any(status.problem for status in follower.status()))

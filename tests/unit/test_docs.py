@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
 
 import click
@@ -18,7 +20,7 @@ PAGES = sorted(
     for page in ROOT.glob(pattern)
     if page.name != "CHANGELOG.md"  # it tells of what there was
 )
-ROOMS = ("engine", "flight_server", "spark_pipeline", "tests", "benchmarks", "tools", "docs")
+ROOMS = ("engine", "flight_server", "spark_pipeline", "tests", "benchmarks", "tools", "docs", "deploy")
 OTHER_FILES = {"json.py": "a file of a user's that has the name of a module"}
 COLUMNS = 100
 MOST_WORDS = {"ARCHITECTURE.md": 2500, "CONTRIBUTING.md": 1800}
@@ -27,7 +29,7 @@ FOR_DEVELOPERS = ("ARCHITECTURE.md", "CONTRIBUTING.md", "docs/glossary.md", "doc
 _FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"`([^`\n]+)`")
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
-_PATH = re.compile(rf"(?<![\w./-])(?:{'|'.join(ROOMS)})/[\w./-]*\w")
+_PATH = re.compile(rf"(?<![\w./-])(?:{'|'.join(ROOMS)})/[\w./@-]*\w")
 _MODULE = re.compile(r"-m ((?:tests|benchmarks|spark_pipeline|flight_server)(?:\.\w+)*)")
 _TARGET = re.compile(r"^make ([a-z-]+)", re.MULTILINE)
 _COMMAND = re.compile(r"\blivestate ((?:[a-z]+\b)) *([^\n`|]*)")
@@ -140,6 +142,56 @@ def test_commands_exist(page: Path) -> None:
         assert name in main.commands, name
         known = {option for each in main.commands[name].params for option in each.opts}
         assert options <= known, name
+
+
+def _command_lines(page: Path) -> Iterator[str]:
+    """The commands of `livestate` in a page's blocks of code, each to its end."""
+    for fence in _FENCE.findall(page.read_text()):
+        # Other blocks show what a command prints.
+        for line in fence.replace("\\\n", " ").splitlines() if fence.startswith("```sh\n") else ():
+            if line.startswith("livestate ") and "…" not in line:
+                yield line
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_commands_can_be_given(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing runs: click reads the arguments, and finds the files that are named."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("LIVESTATE_URI", "LIVESTATE_CHANGELOG", "LIVESTATE_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    for line in _command_lines(page):
+        lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
+        lexer.commenters, lexer.whitespace_split = "#", True
+        words = list(takewhile(lambda word: not set(word) <= set("|<>&;"), lexer))
+        command: click.Command = main
+        for place, word in enumerate(words[1:], 1):
+            if not isinstance(command, click.Group):
+                words = words[place:]
+                break
+            assert word in command.commands, line
+            command = command.commands[word]
+        else:
+            words = []
+        while True:
+            try:
+                command.make_context(command.name, list(words)).close()
+            except click.BadParameter as error:
+                absent = re.search(r"'([^']+)'(?: does not exist|: No such file)", error.message)
+                assert absent, (line, error.message)
+                _make_file(tmp_path, absent[1])
+                words = [
+                    str(tmp_path / absent[1].lstrip("/")) if absent[1] in word else word for word in words
+                ]
+                continue
+            except click.UsageError as error:
+                raise AssertionError(f"{line}: {error.message}") from error
+            break
+
+
+def _make_file(place: Path, name: str) -> None:
+    file = place / name.lstrip("/")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.touch(mode=0o600)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=_name)

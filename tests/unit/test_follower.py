@@ -12,9 +12,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from engine.changelog import Changelog, StoreAppender, open_appender
+from engine.changelog import Catalog, Changelog, StoreAppender, open_appender
 from engine.errors import Corrupt, InvalidInput, NotFound, Unavailable
-from engine.model.schema import Epoch, GroupName, StoreDefinition, StoreName
+from engine.model.schema import Epoch, GroupName, StoreName
 from engine.replica.follower import Follower
 from engine.replica.group import GroupState
 from engine.replica.group_setup import GroupSetup
@@ -346,7 +346,7 @@ TOLD = replace(OPTIONS, poll_seconds=600.0)
 @pytest.fixture
 def seldom_searched(monkeypatch: pytest.MonkeyPatch) -> None:
     """Stores are not looked for again by themselves."""
-    monkeypatch.setattr("engine.replica.follower.SECONDS_BETWEEN_DEFINITIONS", 600.0)
+    monkeypatch.setattr("engine.replica.follower.SECONDS_BETWEEN_SEARCHES", 600.0)
 
 
 def commit_first(changelog: Changelog, group: str) -> tuple[GroupName, Epoch]:
@@ -374,17 +374,15 @@ def call_in_search(
     monkeypatch: pytest.MonkeyPatch, changelog: Changelog, action: Callable[[Changelog], None]
 ) -> None:
     """Have something done once the stores of the changelog were listed, and before the list is used."""
-    listed = Changelog.catalog
+    listed = Changelog.readable_catalog
 
-    def catalog(
-        self: Changelog,
-    ) -> tuple[dict[StoreName, StoreDefinition], dict[StoreName, StoreName]]:
+    def catalog(self: Changelog) -> Catalog:
         found = listed(self)
         if self is changelog:
             action(self)
         return found
 
-    monkeypatch.setattr(Changelog, "catalog", catalog)
+    monkeypatch.setattr(Changelog, "readable_catalog", catalog)
 
 
 @pytest.mark.usefixtures("seldom_searched")

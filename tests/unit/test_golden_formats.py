@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import shutil
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from engine.changelog import Changelog, open_appender
+from engine.changelog import Changelog, Commit, CommittedBatch, Skip, StoreDrop, open_appender
+from engine.changelog.amendments import Void, decode_amendment
 from engine.changelog.backup import back_up, restore
 from engine.changelog.checksummed_json import seal, unseal
 from engine.changelog.layout import FORMAT_PATH, mark_path
@@ -24,7 +25,7 @@ from engine.cluster.fragments import FragmentRequest
 from engine.cluster.reports import GroupReport, HostName, HostReport, Progress, ReadableEpoch, StoreReport
 from engine.errors import InvalidInput, LivestateError
 from engine.model.read_point import ReadPoint
-from engine.model.schema import Epoch, GroupName, PartitionId, StoreName
+from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
 from engine.replica.follower import Follower
 from engine.state.formats import MANIFEST, STATE_FORMAT
 from engine.state.rocks import Rocks
@@ -151,22 +152,37 @@ def change_object(version: Version, pattern: str, change: Callable[[bytes], byte
     path.write_bytes(change(path.read_bytes()))
 
 
-@pytest.mark.parametrize(
-    "pattern",
-    [
-        FORMAT_PATH,
-        "stores/songs/definition.json",
-        "stores/charts/switches/0000000001.json",
-        "groups/music/migrations/0000000001.json",
-    ],
-)
-def test_a_host_does_not_start_on_what_a_newer_version_says_of_stores(tmp_path: Path, pattern: str) -> None:
+def test_a_host_does_not_start_on_a_newer_changelog(tmp_path: Path) -> None:
     version = unpack(NEWEST, tmp_path)
-    change_object(version, pattern, newer_json)
+    change_object(version, FORMAT_PATH, newer_json)
     with pytest.raises(LivestateError, match="upgrade livestate"):
         list(back_up(version.open(), Changelog.open("memory://"), {}, 1))
     with pytest.raises(LivestateError, match="upgrade livestate"):
         Follower(version.open(), tmp_path / "new", OPTIONS).start()
+
+
+@pytest.mark.parametrize(
+    ("pattern", "names"),
+    [
+        ("stores/songs/definition.json", {"songs", "latest", "rates"}),
+        ("stores/charts/switches/0000000001.json", {"charts"}),
+        ("groups/music/migrations/0000000001.json", {"songs", "latest", "rates"}),
+    ],
+)
+def test_what_a_newer_version_says_of_a_store_keeps_that_alone(
+    tmp_path: Path, pattern: str, names: set[str]
+) -> None:
+    version = unpack(NEWEST, tmp_path)
+    change_object(version, pattern, newer_json)
+    with pytest.raises(LivestateError, match="upgrade livestate"):
+        list(back_up(version.open(), Changelog.open("memory://"), {}, 1))
+    with run_follower(version.open(), tmp_path / "new", OPTIONS) as host:
+        assert host.wait_for(SALES, version.epochs[SALES], 60)
+        wait_until(
+            lambda: names == {row.store for row in host.status() if "upgrade livestate" in row.problem}
+        )
+        assert StoreName("charts") not in host.tables()
+        assert host_rows(host, [StoreName("sales")])["sales"] == version.rows["sales"]
 
 
 @pytest.mark.parametrize("pattern", ["groups/music/*10.commit", "groups/music/*05/task-*.arrow"])
@@ -177,7 +193,7 @@ def test_an_epoch_of_a_newer_version_stops_its_group(tmp_path: Path, pattern: st
         list(back_up(version.open(), Changelog.open("memory://"), {}, 1))
     with run_follower(version.open(), tmp_path / "new", OPTIONS) as host:
         wait_until(lambda: any("upgrade livestate" in status.problem for status in host.status()))
-        assert {status.group for status in host.status() if status.problem} == {MUSIC}
+        assert {row.group for row in host.status() if "upgrade livestate" in row.problem} == {MUSIC}
         assert host.wait_for(SALES, version.epochs[SALES], 60)
 
 
@@ -222,6 +238,45 @@ def test_a_backup_of_a_newer_version_is_not_restored(tmp_path: Path) -> None:
     path.write_bytes(newer_json(path.read_bytes()))
     with pytest.raises(LivestateError, match="upgrade livestate"):
         list(restore(backup, Changelog.open(str(tmp_path / "place")), {}))
+
+
+# ---- amendments that are no migrations
+
+STAND_IN = Commit(
+    group=MUSIC,
+    epoch=Epoch(7),
+    token=3,
+    writer="job",
+    nonce="",
+    query_id=None,
+    batch_id=None,
+    committed_at=1_789_000_000_000_000,
+    batches={"job": CommittedBatch(4, Epoch(6))},
+    cutoffs={SONGS.name: 1_788_000_000_000_000},
+    written=12_345,
+    generation=1,
+    before="0f" * 16,
+)
+AMENDMENTS: Mapping[str, Skip | StoreDrop | Void] = {
+    "skip": Skip(2, "lost", "ann@ops", 1_789_000_000_000_001, "a0" * 16, "b1" * 16, STAND_IN),
+    "drop": StoreDrop(3, SONGS.name, 1, 2, "ann@ops", 1_789_000_000_000_002),
+    "void": Void(4),
+}
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in GOLDEN.glob("amendments_*")))
+@pytest.mark.parametrize("kind", AMENDMENTS)
+def test_amendments_of_each_version_are_read(name: str, kind: str) -> None:
+    amendment = AMENDMENTS[kind]
+    data = unseal((GOLDEN / name / f"{kind}.json").read_bytes(), "it")
+    found = decode_amendment(MUSIC, amendment.number, data)
+    assert found == amendment
+    if isinstance(found, Skip):
+        assert (found.stand_in.digest, found.mark) == ("a0" * 16, "17812031bab133c0a11404f36bc06cef")
+    with pytest.raises(LivestateError, match="upgrade livestate"):
+        decode_amendment(MUSIC, amendment.number, unseal(newer_json(seal(data)), "it"))
+    with pytest.raises(LivestateError, match="upgrade livestate"):
+        StoreDefinition.from_json(data)
 
 
 # ---- messages

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from engine.changelog import Changelog, StoreAppender, open_appender
+from engine.errors import Corrupt
 from engine.model.migration import AddColumn, Change, RenameColumn, WidenColumn
 from engine.model.schema import Epoch, StoreName
 from engine.replica.compactor import Compactor
@@ -206,3 +207,64 @@ def test_readers_go_on_while_migrations_and_rewrites_do(
             stopping.set()
         assert all(reader.result() for reader in looking)
         assert generation_of(follower) == 12
+
+
+# ---- a changelog that was restored from an older copy
+
+
+def restore_copy(copy: Path, changelog: Changelog) -> None:
+    """Have a changelog be as it was when it was copied."""
+    shutil.rmtree(changelog.uri)
+    shutil.copytree(copy, changelog.uri)
+
+
+def test_a_migration_that_a_restored_changelog_has_in_place_of_another(
+    changelog: Changelog, appender: StoreAppender, tmp_path: Path
+) -> None:
+    """No commit had taken the other one up, so no history shows the difference."""
+    append(appender, 1)
+    shutil.copytree(changelog.uri, tmp_path / "copy")
+    hosted = Changelog.open(changelog.uri)
+    with run_follower(hosted, tmp_path / "data", OPTIONS) as follower:
+        assert follower.wait_for(GROUP, Epoch(2), WAIT_SECONDS)
+        changelog.migrate_store(DEBIT.name, [NOTE])
+        assert "note" in hosted.definitions()[DEBIT.name].schema.names  # as a host that looks for stores
+        restore_copy(tmp_path / "copy", changelog)
+        restored = Changelog.open(changelog.uri)
+        restored.migrate_store(DEBIT.name, [AddColumn("other", pa.int64(), "7")])
+        epoch = append(open_appender(restored, [DEBIT, CREDIT]), 2)
+        assert follower.wait_for(GROUP, epoch, WAIT_SECONDS)
+        assert [row["other"] for row in rows_of(follower, DEBIT.name)] == [7, 7]
+
+
+def test_a_migration_that_a_restored_changelog_has_lost(
+    changelog: Changelog, appender: StoreAppender, tmp_path: Path
+) -> None:
+    append(appender, 1)
+    shutil.copytree(changelog.uri, tmp_path / "copy")
+    migrate(changelog, appender, NOTE)
+    hosted = Changelog.open(changelog.uri)
+    assert hosted.generation(GROUP) == 1
+    restore_copy(tmp_path / "copy", changelog)
+    with pytest.raises(Corrupt, match="Migration 1 of store group bank is missing"):
+        hosted.definitions()
+    assert hosted.definitions()[DEBIT.name].generation == 0
+
+
+@pytest.mark.parametrize("is_migrated", [True, False])
+def test_partitions_in_a_shape_that_a_restored_changelog_lacks_are_built_again(
+    changelog: Changelog, appender: StoreAppender, tmp_path: Path, is_migrated: bool
+) -> None:
+    append(appender, 1)
+    shutil.copytree(changelog.uri, tmp_path / "copy")
+    migrate(changelog, appender, NOTE)
+    with run_follower(Changelog.open(changelog.uri), tmp_path / "data", OPTIONS) as follower:
+        assert follower.wait_for(GROUP, append(appender, 3), WAIT_SECONDS)
+    restore_copy(tmp_path / "copy", changelog)
+    restored = Changelog.open(changelog.uri)
+    if is_migrated:
+        restored.migrate_store(DEBIT.name, [AddColumn("other", pa.int64(), "7")])
+    epoch = append(open_appender(restored, [DEBIT, CREDIT]), 2)
+    with run_follower(Changelog.open(changelog.uri), tmp_path / "data", OPTIONS) as follower:
+        assert follower.wait_for(GROUP, epoch, WAIT_SECONDS)
+        assert [row["account"] for row in rows_of(follower, DEBIT.name)] == [1, 2]

@@ -139,8 +139,9 @@ def test_memory_of_retained_epochs_is_bounded(
     """
     placed = partition_of([pa.array(range(ACCOUNTS), pa.int64())], PARTITIONS)
     together = [account for account in range(ACCOUNTS) if placed[account] == placed[0]]
+    vector_bytes = (len(together) + 7) // 8
     uncompacted = StateOptions(fan_out=1000, dead_share=2.0)
-    for retained_bytes, expected in ((0, 1), (2 * len(together), 3), (1 << 20, len(together) - 2)):
+    for retained_bytes, expected in ((0, 1), (2 * vector_bytes, 3), (1 << 20, len(together) - 2)):
         options = replace(OPTIONS, retained_bytes=retained_bytes, state=uncompacted)
         with following(changelog, tmp_path / str(retained_bytes), options) as follower:
             epoch = max(append_each(appender, follower, [retained_bytes]))

@@ -9,7 +9,7 @@ from sqlglot import exp
 from engine.plan.logical.column_types import ColumnTypes
 from engine.plan.logical.plan import LogicalPlan
 from engine.plan.logical.resolve import resolve, resolve_query
-from engine.plan.logical.rewrite import Draft, PlanRewrite, Rewrite, SelectRewrite
+from engine.plan.logical.rewrite import CteRewrite, Draft, PlanRewrite, Rewrite, SelectRewrite
 from engine.plan.logical.rewrites import REWRITES
 from engine.plan.logical.scopes import Scope
 from engine.sql.bind import BoundStatement
@@ -66,10 +66,14 @@ def _rewrite_plan(plan: LogicalPlan, rewrites: Sequence[Rewrite]) -> LogicalPlan
     """Better a plan, whose trees nobody else holds."""
     draft = Draft(plan, ColumnTypes(plan))
     of_selects = [rewrite for rewrite in rewrites if isinstance(rewrite, SelectRewrite)]
-    for query in plan.queries:
+    of_ctes = [rewrite for rewrite in rewrites if isinstance(rewrite, CteRewrite)]
+    for name, query in reversed([*plan.ctes.items(), ("", plan.tree)]):
+        if name:
+            for of_cte in of_ctes:
+                of_cte.apply(draft, name)
         for select in _selects(query):
-            for rewrite in of_selects:
-                rewrite.apply(draft, select)
+            for of_select in of_selects:
+                of_select.apply(draft, select)
     for whole in rewrites:
         if isinstance(whole, PlanRewrite):
             whole.apply(draft)

@@ -39,6 +39,7 @@ from engine.plan.logical.scopes import (
 from engine.plan.logical.trees import (
     EXPRESSION_CLAUSES,
     PART_PREFIX,
+    UniqueNames,
     conjunction,
     free_aliases,
     named_output,
@@ -419,7 +420,7 @@ class _Resolver:
         if asks_only_for_rows(node):
             node.set("expressions", [exp.Literal.number(1)])
         found: list[exp.Expr] = []
-        taken: set[str] = set()
+        names = UniqueNames()
         for expression in node.expressions:
             if isinstance(expression, exp.Star) or (
                 isinstance(expression, exp.Column) and isinstance(expression.this, exp.Star)
@@ -428,14 +429,8 @@ class _Resolver:
             else:
                 outputs = [self._output(expression, scope, ctes)]
             for name, value in outputs:
-                alias = unique_name(
-                    _REPEATED
-                    if name.lower() in {each.lower() for each in taken} and name != _UNNAMED
-                    else name,
-                    taken,
-                )
-                taken.add(alias)
-                found.append(named_output(value, alias))
+                is_repeated = name in names and name != _UNNAMED
+                found.append(named_output(value, names.add(_REPEATED if is_repeated else name)))
         if not found:
             raise Uncertain("SELECT")
         node.set("expressions", found)

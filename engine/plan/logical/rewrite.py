@@ -38,6 +38,19 @@ class SelectRewrite:
 
 
 @dataclass(frozen=True)
+class CteRewrite:
+    """Betters a common table expression by what those that read it need. They come before it.
+
+    Attributes:
+        name: Its name.
+        apply: Changes the common table expression of a name.
+    """
+
+    name: str
+    apply: Callable[[Draft, str], None]
+
+
+@dataclass(frozen=True)
 class PlanRewrite:
     """Betters a whole plan.
 
@@ -50,4 +63,4 @@ class PlanRewrite:
     apply: Callable[[Draft], None]
 
 
-Rewrite = SelectRewrite | PlanRewrite
+Rewrite = CteRewrite | SelectRewrite | PlanRewrite

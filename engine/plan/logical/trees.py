@@ -188,6 +188,30 @@ def unique_name(name: str, taken: Collection[str]) -> str:
     return found
 
 
+class UniqueNames:
+    """Names that differ from each other without regard to case. To add one takes the same time however many
+    there are.
+    """
+
+    def __init__(self) -> None:
+        self._lowered: set[str] = set()
+        self._numbers: dict[str, int] = {}
+
+    def __contains__(self, name: str) -> bool:
+        return name.lower() in self._lowered
+
+    def add(self, name: str) -> str:
+        """A name that none of them is, which is one of them from now on: itself, or with a number."""
+        number = self._numbers.get(name, 1)
+        found = name if number == 1 else f"{name}_{number}"
+        while found in self:
+            number += 1
+            found = f"{name}_{number}"
+        self._numbers[name] = number
+        self._lowered.add(found.lower())
+        return found
+
+
 def unwrap(node: exp.Expr | None) -> exp.Expr | None:
     """A node without brackets around it."""
     while isinstance(node, exp.Paren):

@@ -352,9 +352,10 @@ def gather_arguments(call: AggregateCall, parts: PartialRows) -> exp.Expr:
         return call.with_arguments(
             lambda argument: value.copy() if text(argument) in names else argument.copy(), modifiers=True
         )
-    rows = parts.rows(
-        filter_aggregate(_function("list", exp.Distinct(expressions=[row]) if is_set else row), call.filter)
+    gathered = filter_aggregate(
+        _function("list", exp.Distinct(expressions=[row]) if is_set else row), call.filter
     )
+    rows = parts.rows(gathered, 0 if is_set or call.filter is not None else len(leaves))
 
     def element(argument: exp.Expr) -> exp.Expr:
         name = names.get(text(argument))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -44,6 +45,7 @@ class PartialRows:
         self._distinct: dict[str, exp.Expr] = {}
         self._values: dict[str, exp.Expr] = {}
         self._lists: dict[str, exp.Expr] = {}
+        self._list_values: list[int] = []
 
     @property
     def group(self) -> exp.Group | None:
@@ -108,21 +110,35 @@ class PartialRows:
         """
         return column(self._part, f"__value_{_index_of(self._values, aggregate)}")
 
-    def rows(self, gathered: exp.Expr) -> GatheredRows:
+    def rows(self, gathered: exp.Expr, values: int = 0) -> GatheredRows:
         """The rows of a list that every host makes.
 
         Args:
             gathered: A call over the SELECT's rows that gives a list.
+            values: Of how many values an element is, if there is one for each row; 0: there are fewer.
 
         Returns:
             The rows in the merge.
         """
         number = _index_of(self._lists, gathered)
+        if number == len(self._list_values):
+            self._list_values.append(values)
         number_of_list = exp.Literal.number(number + 1)
         return GatheredRows(
             exp.EQ(this=column(self._part, _KIND), expression=number_of_list),
             column(self._part, f"__row_{number}"),
         )
+
+    @property
+    def has_all_rows(self) -> bool:
+        """Whether lists have an element for each row, and as many values as there are columns that all of
+        this is made of: then they are no less than the rows.
+        """
+        if not self._list_values or not all(self._list_values):
+            return False
+        there = _columns((*self._keys, *self._lists.values()))
+        others = _columns((*self._distinct.values(), *self._values.values()))
+        return others <= there and len(there) <= len(self._keys) + sum(self._list_values)
 
     def outputs(self) -> list[exp.Expr]:
         """What the partial SELECT gives: keys, values and lists; never nothing."""
@@ -171,6 +187,10 @@ class PartialRows:
         return select_from(
             [named_output(exp.Literal.number(kind), _KIND), *outputs], table(self._part, self._part)
         )
+
+
+def _columns(expressions: Iterable[exp.Expr]) -> set[str]:
+    return {text(found) for each in expressions for found in each.find_all(exp.Column)}
 
 
 def _index_of(known: dict[str, exp.Expr], expression: exp.Expr) -> int:

@@ -26,6 +26,7 @@ from sqlglot import exp
 from engine.plan.logical.function_properties import is_volatile
 from engine.plan.logical.selects import set_where, where_of
 from engine.plan.logical.trees import (
+    UniqueNames,
     column,
     conjunction,
     conjuncts,
@@ -35,7 +36,6 @@ from engine.plan.logical.trees import (
     own_queries,
     select_from,
     table,
-    unique_name,
 )
 from engine.plan.split.correlated import Frame
 from engine.plan.split.joins import Item, is_inner_only, known_types, place_joins
@@ -132,10 +132,10 @@ def _piece(select: exp.Select, chosen: Sequence[Item], conditions: Sequence[exp.
     read = dict.fromkeys(
         (found.table, found.name) for found in _columns(select, moved | in_tables) if found.table in aliases
     )
-    names: dict[tuple[str, str], str] = {}
-    for alias, name in read:
-        wanted = name if len(aliases) == 1 else f"{alias}_{name}"
-        names[alias, name] = unique_name(wanted, set(names.values()))
+    unique = UniqueNames()
+    names = {
+        (alias, name): unique.add(name if len(aliases) == 1 else f"{alias}_{name}") for alias, name in read
+    }
     outputs: list[exp.Expr] = [named_output(column(*source), name) for source, name in names.items()]
     query = select_from(outputs or [named_output(exp.Literal.number(1), "one")], chosen[0].node.copy())
     query.set("joins", [_rejoin(item) for item in chosen[1:]])

@@ -6,10 +6,10 @@ import os
 import re
 import shutil
 import subprocess
-from importlib.util import find_spec
 from pathlib import Path
 
 from engine.errors import Unavailable
+from flight_server.cli.extras import HOST, KAFKA, SPARK, check_extra
 
 OLDEST_JAVA = 17
 
@@ -18,12 +18,10 @@ def check_spark() -> None:
     """Make sure that a Spark job can start here.
 
     Raises:
-        Unavailable: PySpark, or Java 17 or newer, is missing.
+        Unavailable: A package of livestate's extras, or Java 17 or newer, is missing.
     """
-    if find_spec("pyspark") is None:
-        raise Unavailable(
-            "The demo runs a Spark job, and PySpark is not installed: pip install 'livestate[spark]'."
-        )
+    check_extra(SPARK, "The demo")
+    check_extra(HOST, "The demo")
     version = java_version()
     if version is None:
         raise Unavailable(
@@ -43,11 +41,7 @@ def check_kafka() -> None:
     Raises:
         Unavailable: It is missing.
     """
-    if find_spec("confluent_kafka") is None:
-        raise Unavailable(
-            "The demo sends its plays to Kafka, and the client for it is not installed: pip install "
-            "'livestate[kafka]'."
-        )
+    check_extra(KAFKA, "The demo with --kafka")
 
 
 def java_version() -> int | None:

@@ -47,6 +47,7 @@ TOPIC_SECONDS = 600
 than the job is ever behind.
 """
 PIPELINE = "music_charts"
+_VERBS = ("-m", "flight_server.cli.main")
 
 
 @dataclass(frozen=True)
@@ -224,8 +225,7 @@ class Demo:
 
     def _start_hosts(self, port: int) -> None:
         command = [
-            "-m",
-            "flight_server.cli.main",
+            *_VERBS,
             "serve",
             "--changelog",
             str(self.place.root / "changelog"),
@@ -241,10 +241,9 @@ class Demo:
         """Start the broker with its topic; False if the user has enough."""
         check_kafka()
         port = free_ports(HOST, 0, 1)[0]
-        # By name alone: the server's side imports nothing of the Spark side.
         command = [
-            "-m",
-            "spark_pipeline.kafka_broker",
+            *_VERBS,
+            "broker",
             "--port",
             str(port),
             "--data",
@@ -263,11 +262,10 @@ class Demo:
         return True
 
     def _start_job(self, uris: list[str]) -> None:
-        # By name alone, likewise.
         source = "files" if self.bootstrap is None else "kafka"
         command = [
-            "-m",
-            "spark_pipeline.pipelines",
+            *_VERBS,
+            "pipeline",
             PIPELINE,
             "--source",
             source,
@@ -290,7 +288,7 @@ class Demo:
         return ["--bootstrap", self.bootstrap]
 
     def _start_generator(self) -> ChildProcess:
-        command = ["-m", "spark_pipeline.pipelines.feed", PIPELINE, *self._events()]
+        command = [*_VERBS, "feed", PIPELINE, *self._events()]
         command += ["--rate", str(self.options.rate), "--seed", str(self.options.seed)]
         return self.children.start("The generator", [sys.executable, *command])
 

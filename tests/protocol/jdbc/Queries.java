@@ -29,7 +29,26 @@ public final class Queries {
         try (Connection connection = DriverManager.getConnection(url, "me", "any"); Statement statement = connection.createStatement()) {
             print("user", statement.executeQuery("SELECT count(*) FROM songs"));
         }
+        try (Connection connection = DriverManager.getConnection(url); Statement statement = connection.createStatement()) {
+            activity(statement);
+        }
         System.exit(0);
+    }
+
+    private static void activity(Statement statement) throws SQLException {
+        try (ResultSet rows = statement.executeQuery("SHOW STATEMENTS")) {
+            while (rows.next()) {
+                System.out.println("activity " + rows.getString("state") + " " + rows.getString("statement"));
+            }
+        }
+        try (ResultSet rows = statement.executeQuery("SHOW SESSIONS")) {
+            System.out.println("sessions " + rows.next());
+        }
+        try {
+            statement.executeQuery("CANCEL 'nothing'");
+        } catch (SQLException error) {
+            System.out.println("cancel " + error.getMessage().contains("No statement of this id"));
+        }
     }
 
     private static void statements(Connection connection) throws SQLException {

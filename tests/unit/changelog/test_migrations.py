@@ -22,7 +22,7 @@ from engine.changelog import (
     partition_rows,
 )
 from engine.changelog.codec import DATA_HEADER_LENGTH, decode_commit, encode_commit
-from engine.changelog.layout import migration_path
+from engine.changelog.layout import amendment_path
 from engine.changelog.local_objects import LocalObjects
 from engine.changelog.objects import Objects
 from engine.errors import Corrupt, Fenced, InvalidInput, NotFound, Unavailable
@@ -425,9 +425,9 @@ def test_damaged_migrations_are_noticed(local: Changelog, tmp_path: Path) -> Non
     local.migrate_store(PLAYS.name, ADDED)
     local.migrate_store(PLAYS.name, WIDENED)
     appender.append({"plays": rows(1)})
-    path = tmp_path / "root" / migration_path(PLAYS.group, 1)
+    path = tmp_path / "root" / amendment_path(PLAYS.group, 1)
     data = path.read_bytes()
-    second = (tmp_path / "root" / migration_path(PLAYS.group, 2)).read_bytes()
+    second = (tmp_path / "root" / amendment_path(PLAYS.group, 2)).read_bytes()
     for damaged, message in (
         (data[:-5] + b"x" + data[-4:], "Migration 1 of store group plays is damaged"),
         (data.replace(b"rating", b"ratinG", 1), "Migration 1 of store group plays is damaged"),

@@ -7,7 +7,7 @@ from __future__ import annotations
 import dataclasses
 import subprocess
 import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from engine.changelog.rows import partition_rows
 from engine.changelog.snapshot import EPOCH_WEIGHT, Mark, SnapshotPart, is_due, oldest_kept, parts_covering
 from engine.errors import Corrupt, Fenced, Unavailable
 from engine.model.schema import Epoch, PartitionId
+from engine.replica.recovery import restore
 from tests.support.stopping_objects import Stopped, StoppingObjects
 from tests.unit.changelog.conftest import PLAYS, read, rows
 
@@ -279,6 +280,50 @@ def test_a_damaged_part_is_written_again(local: Changelog, tmp_path: Path) -> No
     file.write_bytes(file.read_bytes()[:-1])
     assert local.snapshots(GROUP).parts(epoch) == []
     assert songs_of(local, take(local, epoch, 0)) == [0]
+
+
+def test_a_part_that_lacks_a_file_does_not_count(local: Changelog, tmp_path: Path) -> None:
+    """Epochs would go for it."""
+    epoch = append_many(local, 1)[-1]
+    write_part(local, epoch, rows_by_partition(0), range(4))
+    (file,) = (tmp_path / "root").glob("groups/*/snapshots/**/*.arrow")
+    file.unlink()
+    assert not local.snapshots(GROUP).commit(commit_of(local, epoch), EVERYWHERE)
+    assert local.snapshots(GROUP).parts(epoch) == []
+    assert songs_of(local, take(local, epoch, 0)) == [0]
+
+
+class SilentObjects(LocalObjects):
+    """Objects that are written, and nobody hears of parts of a snapshot."""
+
+    def put(self, path: str, chunks: Sequence[pa.Buffer]) -> None:
+        """See `Objects.put`."""
+        super().put(path, chunks)
+        if path.endswith(".part"):
+            raise Unavailable("No answer.")
+
+
+def test_a_part_whose_answer_was_lost_keeps_its_rows(local: Changelog, tmp_path: Path) -> None:
+    epoch = append_many(local, 1)[-1]
+    objects = SilentObjects(tmp_path / "root")
+    with pytest.raises(Unavailable):
+        write_part(Changelog(local.uri, {}, objects), epoch, rows_by_partition(0), range(4))
+    assert local.snapshots(GROUP).commit(commit_of(local, epoch), EVERYWHERE)
+    found = local.snapshots(GROUP).newest_snapshot()
+    assert found is not None
+    assert songs_of(local, found) == [0]
+
+
+def test_a_host_goes_on_from_the_snapshot_that_is_there(local: Changelog) -> None:
+    """Not from one of the same epoch that it has read, before the changelog was restored."""
+    epochs = append_many(local, 3)
+    known = take(local, epochs[2], 0, 1)
+    assert local.snapshots(GROUP).newest_snapshot() == known
+    local.objects.delete([path for path in local.objects.list("groups") if "snapshots" in path])
+    other = take(Changelog.open(local.uri), epochs[2], 0, 1)
+    found: list[Snapshot] = []
+    restore(local, GROUP, Epoch(0), "", is_blocked=False, load=found.append)
+    assert [snapshot.parts for snapshot in found] == [other.parts] != [known.parts]
 
 
 def test_rows_in_other_columns_are_not_taken(local: Changelog) -> None:

@@ -232,6 +232,8 @@ class LostAnswers:
         silent: How many reads fail from now on.
     """
 
+    requests_at_once = 1
+
     def __init__(self, inner: Objects) -> None:
         self._inner = inner
         self.losses = 0

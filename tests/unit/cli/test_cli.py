@@ -21,6 +21,7 @@ from engine.replica.follower import FollowerOptions
 from flight_server.cli.main import main
 from flight_server.client.client import Client
 from flight_server.client.connection_options import ConnectionOptions
+from flight_server.client.secret_files import write_secret
 from flight_server.host.host import HostOptions
 from tests.support.certificate import make_certificate
 from tests.support.started_host import start_host
@@ -99,12 +100,13 @@ def test_json_and_arrow(host_uri: str) -> None:
         ("--as-of", "2", 0, ""),
         ("--as-of", "7", 1, "7"),
         ("--as-of", '{"songs": 2}', 0, ""),
-        ("--as-of", "soon", 1, "as_of must be an epoch number"),
+        ("--as-of", "soon", 2, "as_of must be an epoch number"),
         ("--min-epoch", "1", 0, ""),
         ("--min-epoch", "7", 1, "7"),
-        ("--min-epoch", "x", 1, "min_epoch must be an epoch number"),
+        ("--min-epoch", "x", 2, "min_epoch must be an epoch number"),
         ("--max-staleness", "3600", 0, ""),
-        ("--max-staleness", "-1", 1, "max_staleness must be a number of seconds"),
+        ("--max-staleness", "-1", 2, "max_staleness must be a number of seconds"),
+        ("--allow-stale", "--max-rows=1", 0, ""),
     ],
 )
 def test_which_epochs_are_read_can_be_wished(
@@ -162,12 +164,12 @@ def test_an_error_is_short_and_points_at_the_place(host_uri: str) -> None:
             1,
             "The host at grpc://127.0.0.1:1 cannot be reached",
         ),
-        (["sql", "SELECT 1", "--uri", "nonsense"], 1, "is not the address of a host"),
+        (["sql", "SELECT 1", "--uri", "nonsense"], 2, "is not the address of a host"),
         (["sql", " "], 2, "There is no SQL"),
         (["sql", "SELECT 1", "--format", "xml"], 2, "'xml' is not one of"),
         (["nonsense"], 2, "No such command"),
         (["serve", "--changelog", "x", "--data", "y", "--memory", "much"], 2, "write it like 512MiB"),
-        (["serve", "--changelog", "nowhere://x", "--data", "data"], 1, "nowhere"),
+        (["serve", "--changelog", "nowhere://x", "--data", "data"], 2, "nowhere"),
         (["stores", "--token-file", "not-there"], 2, "--token-file"),
     ],
 )
@@ -229,11 +231,41 @@ def test_a_host_of_no_deployment_shows_itself_and_says_so(host_uri: str) -> None
     )
 
 
+def test_hosts_are_watched_until_an_interrupt(host_uri: str) -> None:
+    command = [sys.executable, "-m", "flight_server.cli.main", "hosts", "--uri", host_uri, "--watch"]
+    with subprocess.Popen([*command, "--every", "0.1"], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        seen = 0
+        while seen < 3:
+            line = process.stdout.readline()
+            assert line
+            if "this host" in line:
+                seen += 1
+                assert "readable" in line
+        process.send_signal(signal.SIGINT)
+        process.stdout.read()
+        assert process.wait(60) == 0
+    assert livestate("hosts", "--uri", host_uri, "--watch", "--every", "0").exit_code == 2
+    away = livestate("hosts", "--uri", "grpc://127.0.0.1:1", "--watch")
+    assert (away.exit_code, "cannot be reached" in away.stderr) == (1, True)
+
+
+def test_a_max_lag_that_cannot_be_is_refused(tmp_path: Path) -> None:
+    place = ["--changelog", str(tmp_path), "--data", str(tmp_path / "data")]
+    for value in ("0.5", "-1", "soon", "nan"):
+        assert livestate("serve", *place, "--max-lag", value).exit_code == 2
+    refused = livestate("serve", *place, "--max-lag", "10", "--poll-interval", "6")
+    assert refused.exit_code == 2
+    assert (
+        "The host looks for epochs every 6 seconds (--poll-interval): --max-lag must be at" in refused.stderr
+    )
+
+
 def test_serve_says_where_it_listens_and_stops_on_sigterm(tmp_path: Path) -> None:
     append_table(
         Changelog.open(str(tmp_path / "changelog")), define_store("songs", SONGS.schema, ["song_id"]), SONGS
     )
-    (tmp_path / "token").write_text("secret\n")
+    write_secret(tmp_path / "token", b"secret\n")
     options = [
         "--changelog",
         str(tmp_path / "changelog"),
@@ -257,6 +289,9 @@ def test_serve_says_where_it_listens_and_stops_on_sigterm(tmp_path: Path) -> Non
         uri = said[-1]
         refused = livestate("stores", "--uri", uri)
         assert (refused.exit_code, refused.stdout) == (1, "")
+        assert refused.stderr.splitlines()[-1].startswith(
+            "Give the token with --token-file FILE or in LIVESTATE_TOKEN"
+        )
         with Client(ConnectionOptions((uri,), "secret")) as client:
             wait_until(lambda: bool(client.health()["ready"]))
         counted = livestate(
@@ -305,7 +340,7 @@ def test_a_name_is_switched(tmp_path: Path) -> None:
 def test_every_command_that_talks_to_a_host_knows_its_token_and_certificate(tmp_path: Path) -> None:
     certificate, uri = make_certificate(tmp_path), str(tmp_path / "changelog")
     append_table(Changelog.open(uri), define_store("songs", SONGS.schema, ["song_id"], partitions=1), SONGS)
-    (tmp_path / "token").write_text("secret\n")
+    write_secret(tmp_path / "token", b"secret\n")
     tls = {"tls_certificate": certificate.chain, "tls_key": certificate.key, "token": "secret"}
     with start_host(HostOptions(changelog=uri, data=tmp_path / "data", port=0, **tls)) as host:  # type: ignore[arg-type] # values of several types
         changelog, at = ["--changelog", uri], ["--uri", host.uri]

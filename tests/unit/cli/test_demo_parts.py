@@ -31,7 +31,7 @@ from tests.support.process_family import runs
 from tests.support.waiting import wait_until
 
 (PLAYS,) = PIPELINES[PIPELINE].topics
-GENERATOR = [sys.executable, "-m", "spark_pipeline.pipelines.feed", PIPELINE]
+GENERATOR = [sys.executable, "-m", "flight_server.cli.main", "feed", PIPELINE]
 CHARTS = [
     ChartRow(genre, f"{genre} song {rank}", "An Artist", 1000 - rank) for genre in GENRES for rank in range(5)
 ]

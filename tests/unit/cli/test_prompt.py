@@ -16,7 +16,8 @@ from prompt_toolkit.output import DummyOutput
 from rich.console import Console
 
 from engine.errors import Cancelled, LivestateError, NotFound
-from flight_server.cli.prompt import Prompt, history_file, read_catalog, run_cancellable, run_prompt
+from flight_server.cli.prompt import Prompt, history_file, read_catalog, run_prompt
+from flight_server.cli.statement_runs import run_cancellable
 from flight_server.client.client import Client
 from flight_server.host.host import Host
 from tests.support.waiting import wait_until
@@ -60,7 +61,7 @@ def test_several_statements_run_until_one_fails(client: Client) -> None:
     assert "b\n" not in text
 
 
-def test_commands(client: Client) -> None:
+def test_commands(client: Client, tmp_path: Path) -> None:
     terminal = Terminal()
     prompt = Prompt(client, terminal.console)
     assert prompt.execute("\\d")
@@ -70,6 +71,33 @@ def test_commands(client: Client) -> None:
     assert prompt.execute("\\limit 1")
     assert prompt.execute("SELECT song_id FROM songs;")
     assert "first 1 rows; \\limit shows more" in terminal.take()
+    assert prompt.execute("\\l")
+    assert "this host" in terminal.take()
+    assert prompt.execute("\\x")
+    assert prompt.execute("SELECT song_id, title FROM songs WHERE song_id = 1;")
+    shown = terminal.take().splitlines()
+    assert [line.split() for line in shown[:4]] == [
+        ["Rows", "are", "shown", "one", "below", "the", "other."],
+        ["row", "1"],
+        ["song_id", "1"],
+        ["title", "Ærø"],
+    ]
+    assert shown[-1].count(" · ") == 2
+    assert prompt.execute("\\x off")
+    assert prompt.execute("\\timing;")
+    assert prompt.execute("SELECT song_id FROM songs WHERE song_id = 1;")
+    shown = terminal.take().splitlines()
+    assert shown[:2] == ["Rows are shown in tables.", "Times are not shown."]
+    assert shown[-1] == "1 row · epoch 2"
+    assert prompt.execute("\\timing sideways")
+    assert "There is no command \\timing sideways; \\? lists them." in terminal.take()
+    (tmp_path / "s.sql").write_text("SELECT 1 AS a;\nSELECT nope FROM songs;\nSELECT 2 AS b;")
+    assert prompt.execute(f"\\i {tmp_path / 's.sql'}")
+    text = terminal.take()
+    assert "s.sql, line 2, column 8:" in text
+    assert "b\n" not in text
+    assert prompt.execute("\\i /not/there.sql")
+    assert "/not/there.sql cannot be read: No such file or directory." in terminal.take()
     assert prompt.execute("\\nonsense x")
     assert "There is no command \\nonsense x" in terminal.take()
     assert prompt.execute("help")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import datetime as dt
 import decimal
 import io
@@ -10,16 +11,19 @@ import json
 import pyarrow as pa
 import pyarrow.csv
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from rich.console import Console
 
 from engine.errors import NotFound
+from engine.model.quantities import human_bytes
 from flight_server.cli.render import (
     display_text,
     error_lines,
     escape_unprintable,
     first_rows,
-    human_bytes,
     human_seconds,
+    python_values,
     result_table,
     write_arrow,
     write_csv,
@@ -86,6 +90,71 @@ def test_json_is_one_object_a_line_and_keeps_every_digit() -> None:
     assert second["amount"] is None
 
 
+_DOUBLES = st.floats(width=64)
+_FLOATS = st.floats(width=32)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(_DOUBLES, _FLOATS), min_size=1, max_size=8))
+def test_numbers_are_read_back_as_they_were(values: list[tuple[float, float]]) -> None:
+    doubles, floats = (
+        pa.array(column, pa.float64()).cast(kind)
+        for column, kind in zip(zip(*values, strict=True), (pa.float64(), pa.float32()), strict=True)
+    )
+    nested = pa.StructArray.from_arrays(
+        [doubles, pa.ListArray.from_arrays([0, *range(1, len(floats) + 1)], floats)], names=["d", "f"]
+    )
+    rows = pa.table({"d": doubles, "f": floats, "n": nested})
+    out = io.BytesIO()
+    write_csv(rows.schema, rows.to_batches(), out)
+    csv_rows = list(csv.DictReader(io.StringIO(out.getvalue().decode())))
+    out = io.BytesIO()
+    write_json(rows.schema, rows.to_batches(), out)
+    json_rows = [json.loads(line) for line in out.getvalue().splitlines()]
+    console = Console(width=100_000, file=io.StringIO(), color_system=None)
+    console.print(result_table(rows, 100_000))
+    assert isinstance(console.file, io.StringIO)
+    table_rows = [line.split(maxsplit=2) for line in console.file.getvalue().splitlines()[2:]]
+    assert len(csv_rows) == len(json_rows) == len(table_rows) == len(values)
+    for place, (from_csv, from_json, from_table) in enumerate(
+        zip(csv_rows, json_rows, table_rows, strict=True)
+    ):
+        texts = [
+            from_csv["d"],
+            from_json["d"],
+            from_table[0],
+            *(json.loads(text)["d"] for text in (from_csv["n"], from_table[2])),
+            from_json["n"]["d"],
+        ]
+        assert {_bits(pa.scalar(float(text), pa.float64())) for text in texts} == {_bits(doubles[place])}
+        texts = [
+            from_csv["f"],
+            from_json["f"],
+            from_table[1],
+            *(json.loads(text)["f"][0] for text in (from_csv["n"], from_table[2])),
+            from_json["n"]["f"][0],
+        ]
+        assert {_bits(pa.scalar(float(text), pa.float64()).cast(pa.float32())) for text in texts} == {
+            _bits(floats[place])
+        }
+
+
+def _bits(number: pa.Scalar) -> str:
+    """What tells a number from every other one; all NaNs are one."""
+    return str(float(number.as_py()).hex())
+
+
+def test_a_float_has_no_digits_that_it_does_not_keep() -> None:
+    rows = pa.table({"f": pa.array([0.1, 16777216, 1 / 3, 1e-45, 3.4028235e38], pa.float32())})
+    assert [str(value) for value in python_values(rows["f"])] == [
+        "0.1",
+        "16777216.0",
+        "0.33333334",
+        "1e-45",
+        "3.4028235e+38",
+    ]
+
+
 def test_json_is_valid_where_numbers_are_not_finite() -> None:
     out = io.BytesIO()
     rows = pa.table({"x": [float("nan"), float("inf")]})
@@ -147,7 +216,10 @@ def test_first_rows_reads_no_further_than_it_has_to() -> None:
         (None, None),
         (True, "true"),
         (1e300, "1e+300"),
-        (0.1 + 0.2, "0.3"),
+        (0.1 + 0.2, "0.30000000000000004"),
+        (5.0, "5.0"),
+        (float("nan"), "nan"),
+        (float("-inf"), "-inf"),
         (dt.date(2024, 1, 2), "2024-01-02"),
         ({"a": [1]}, '{"a": [1]}'),
         ("\t", "\\t"),

@@ -79,6 +79,18 @@ def test_a_host_is_told_how_often_and_how_fast(tmp_path: Path) -> None:
     assert (scrubs.every_seconds, scrubs.rate_bytes) == (0.0, 32 << 20)
 
 
+def test_threads_follow_the_cores_unless_a_host_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = ServeArguments(changelog="c", data=tmp_path, apply_threads=3, compaction_threads=1)
+    told = host_options(given).follower
+    assert (told.apply_threads, told.compaction_threads) == (3, 1)
+    for cores, threads in ((1, 2), (2, 2), (48, 48)):
+        monkeypatch.setattr("os.sched_getaffinity", lambda _, cores=cores: set(range(cores)))
+        found = host_options(ServeArguments(changelog="c", data=tmp_path)).follower
+        assert (found.apply_threads, found.compaction_threads) == (threads, threads)
+
+
 def test_progress_in_words() -> None:
     status = {
         "number": 1,

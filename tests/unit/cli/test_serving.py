@@ -102,6 +102,34 @@ def test_options_that_contradict_each_other_are_refused(
         host_options(ServeArguments(**given))
 
 
+def test_what_others_dial_can_be_dialled(tmp_path: Path) -> None:
+    file = tmp_path / "livestate.toml"
+    hosts = (
+        HostEntry(HostName("a"), "grpc://0.0.0.0:7001", "/a"),
+        HostEntry(HostName("b"), "grpc://b:7002", "/b"),
+    )
+    file.write_text(deployment_text(Deployment("c", hosts)))
+    with pytest.raises(
+        InvalidInput, match=r"uri of host a .* nobody can dial 0\.0\.0\.0: .* --address 0\.0\.0\.0"
+    ):
+        host_options(ServeArguments(deployment=file, host="b"))
+    # Without others nobody dials it.
+    file.write_text(deployment_text(Deployment("c", hosts[:1])))
+    assert host_options(ServeArguments(deployment=file, host="a")).address == "0.0.0.0"
+    for given in (ServeArguments(deployment=file, host="a"), ServeArguments(changelog="c", data=tmp_path)):
+        with pytest.raises(InvalidInput, match="leave --advertise out"):
+            host_options(replace(given, advertise="a"))
+
+
+def test_probes_are_answered_where_one_says(tmp_path: Path) -> None:
+    given = ServeArguments(changelog="c", data=tmp_path)
+    assert host_options(given).http is None
+    assert host_options(replace(given, http_address="[::1]:0")).http == ("::1", 0)
+    for text in ("", "9464", ":9464", "host", "host:99999", "http://host:1", "host:1/x", "a@host:1"):
+        with pytest.raises(InvalidInput, match="--http-address"):
+            host_options(replace(given, http_address=text))
+
+
 def test_a_file_that_cannot_be_read_is_told_without_its_path(tmp_path: Path) -> None:
     (tmp_path / "latin").write_bytes(b"version = 1 # \xe9")
     for file, words in ((tmp_path / "none", "cannot be read"), (tmp_path / "latin", "UTF-8")):
@@ -125,7 +153,31 @@ def test_processes_are_a_deployment_of_their_own(tmp_path: Path) -> None:
         ServeArguments(changelog="c", data=tmp_path, processes=1, address="::", port=5)
     )
     assert everywhere.hosts[0].uri == "grpc://127.0.0.1:5"
+    reached = local_deployment(
+        ServeArguments(
+            changelog="c",
+            data=tmp_path,
+            processes=2,
+            address="0.0.0.0",
+            advertise="db1.example",
+            port=5,
+            tls_certificate=tmp_path,
+        )
+    )
+    assert [entry.uri for entry in reached.hosts] == [f"grpc+tls://db1.example:{port}" for port in (5, 6)]
+    mapped = ServeArguments(changelog="c", data=tmp_path, processes=2, advertise="[fe::1]:700", port=5)
+    assert [entry.uri for entry in local_deployment(mapped).hosts] == [
+        "grpc://[fe::1]:700",
+        "grpc://[fe::1]:701",
+    ]
+    two = {"processes": 2, "changelog": "c", "data": tmp_path}
     for given, words in (
+        ({**two, "address": "0.0.0.0"}, "--advertise"),
+        ({**two, "address": "::"}, "--advertise"),
+        ({**two, "advertise": "0.0.0.0:8815"}, "--advertise"),
+        ({**two, "advertise": "grpc://x:1"}, "--advertise is"),
+        ({**two, "advertise": "x:0"}, "from 1 to 65535"),
+        ({**two, "http_address": "127.0.0.1"}, "must have a port"),
         ({"processes": 2}, "--changelog"),
         ({"processes": 2, "changelog": "c", "data": tmp_path, "host": "a"}, "leave"),
         ({"processes": 2, "changelog": "c", "data": tmp_path, "replication": 3}, "--replication"),
@@ -152,12 +204,17 @@ def test_a_process_is_told_what_its_parent_was_told(tmp_path: Path) -> None:
         token="secret",
         open_to_all=True,
         address="0.0.0.0",
+        advertise="db1.example",
+        grace=7.0,
+        http_address="127.0.0.1:9464",
     )
     command = host_command(tmp_path / "f.toml", local_deployment(given).hosts[1], given)
     text = " ".join(command)
     assert "--host 2" in text
     assert "--memory 5" in text
     assert "--address 0.0.0.0" in text
+    assert "--grace 7" in text
+    assert "--http-address 127.0.0.1:9465" in text
     assert "--open-to-all" in text
     assert "secret" not in text
 
@@ -278,7 +335,7 @@ def test_processes_do_not_outlive_their_parent(tmp_path: Path) -> None:
 @pytest.mark.parametrize("end", ENDS)
 def test_who_ends_all_processes_at_once_hears_nothing(tmp_path: Path, end: str, arguments: list[str]) -> None:
     give, number = ENDS[end]
-    with processes(tmp_path, *arguments) as (parent, _):
+    with processes(tmp_path, "--log-level", "warning", *arguments) as (parent, _):
         members = family(parent.pid)
         assert len(members) == 1 + len(arguments)
         give(parent.pid, number)

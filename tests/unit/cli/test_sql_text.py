@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import re
+
+import duckdb
 import pytest
+from hypothesis import HealthCheck, given, reject, settings
+from hypothesis import strategies as st
+from sqlglot.dialects.dialect import Dialect, Dialects
 
 from flight_server.cli.completion import Catalog, completions, quote_if_needed
-from flight_server.cli.sql_text import is_complete, split_statements
+from flight_server.cli.sql_text import BACKSLASH_DIALECTS, ScriptStatement, is_complete, split_script
 
+_DUCKDB = duckdb.connect()
 CATALOG = Catalog(
     {
         "plays": [("song_id", "BIGINT"), ("plays", "BIGINT")],
@@ -25,18 +32,117 @@ CATALOG = Catalog(
         ("select 1; select 2", ["select 1"], "select 2"),
         ("select ';' ; ", ["select ';'"], ""),
         ("select 'it''s;' ;", ["select 'it''s;'"], ""),
+        ("select 'not\\'; select 2;", ["select 'not\\'", "select 2"], ""),
+        ("select e'an\\';' ; select 2", ["select e'an\\';'"], "select 2"),
         ('select ";""" ;', ['select ";"""'], ""),
         ("select 1 -- ; not here\n;", ["select 1 -- ; not here"], ""),
         ("select /* ; */ 1;", ["select /* ; */ 1"], ""),
+        ("select /* /* ; */ ; */ 1;", ["select /* /* ; */ ; */ 1"], ""),
+        ("select $$;$$; select $a$ ;$$; $a$;", ["select $$;$$", "select $a$ ;$$; $a$"], ""),
+        ("select $1; select $2", ["select $1"], "select $2"),
         ("select 'open ;", [], "select 'open ;"),
+        ("select $$open ;", [], "select $$open ;"),
         ("select /* open ;", [], "select /* open ;"),
         ("select 4 / 2 - 1;", ["select 4 / 2 - 1"], ""),
         (";;", [], ""),
-        ("select 1; -- done", ["select 1"], ""),
+        ("/* first */ select 1; -- done", ["select 1"], ""),
     ],
 )
 def test_statements_end_at_semicolons_outside_of_texts(text: str, statements: list[str], rest: str) -> None:
-    assert split_statements(text) == (statements, rest)
+    found, behind = split_script(text)
+    assert [statement.text for statement in found] == statements
+    assert ("" if behind is None else behind.text) == rest
+
+
+def test_each_statement_knows_where_it_begins() -> None:
+    found, rest = split_script("-- first\n  select 1;\n\n/* a\nb */ select\n 2; select 3")
+    assert found == [ScriptStatement("select 1", 2, 3), ScriptStatement("select\n 2", 5, 6)]
+    assert rest == ScriptStatement("select 3", 6, 5)
+
+
+_BODIES = st.lists(
+    st.sampled_from(
+        [
+            "a",
+            "e",
+            "é",
+            "$",
+            "$$",
+            "$a$",
+            "'",
+            '"',
+            "\\",
+            "--",
+            "/*",
+            "*/",
+            "\n",
+            "\r",
+            " ",
+            ";",
+            "; select 2",
+        ]
+    ),
+    max_size=6,
+).map("".join)
+
+
+def _comment(body: str) -> str:
+    """The body between the marks of a comment, with as many ends as beginnings in it."""
+    opened = re.sub(r"\*/|/(?=\*)|\*(?=/)", "", body)
+    return f"/* {opened} /* {opened} */ {opened} */"
+
+
+_BLANKS = st.one_of(
+    st.just(" "), _BODIES.map(_comment), _BODIES.map(lambda body: "--" + re.sub("[\n\r]", "", body) + "\n")
+)
+_VALUES = st.one_of(
+    st.just("1"),
+    st.just("- 1 / 2 * 3"),
+    _BODIES.map(lambda body: "'" + body.replace("'", "''") + "'"),
+    _BODIES.map(lambda body: "E'" + body.replace("\\", "\\\\").replace("'", "\\'") + "'"),
+    _BODIES.map(lambda body: "e'" + body.replace("\\", "\\\\").replace("'", "''") + "'"),
+    _BODIES.map(lambda body: "$x$" + body + "$x$"),
+    _BODIES.map(lambda body: "$$" + body.replace("$", "") + "$$"),
+    _BODIES.map(lambda body: '1 AS "n' + body.replace('"', '""') + '"'),
+    st.just("$1"),
+)
+_STATEMENTS = st.lists(st.tuples(_BLANKS, _VALUES, _BLANKS).map("".join), min_size=1, max_size=3).map(
+    lambda values: "select " + ",".join(values)
+)
+_SCRIPTS = st.lists(st.one_of(_STATEMENTS, _STATEMENTS, _BLANKS), max_size=4).map(";".join)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.one_of(_SCRIPTS, _SCRIPTS, _BODIES.map(lambda body: "select 'a' " + body)))
+def test_texts_are_cut_where_duckdb_cuts_them(text: str) -> None:
+    try:
+        wanted = [statement.query for statement in _DUCKDB.extract_statements(text)]
+    except duckdb.Error:
+        reject()
+    statements, rest = split_script(text)
+    found = [statement.text for statement in (*statements, *([] if rest is None else [rest]))]
+    assert len(found) == len(wanted), (found, wanted)
+    for ours, theirs in zip(found, wanted, strict=True):
+        # DuckDB has the semicolon, and what follows it, in the statement before.
+        assert theirs.startswith(ours)
+        assert not theirs[len(ours) :].strip() or theirs[len(ours) :].lstrip()[0] == ";"
+
+
+def test_long_texts_take_time_in_proportion() -> None:
+    statements, rest = split_script("select ';' /* ; */, $$;$$;\n" * 20_000 + "select 1")
+    assert len(statements) == 20_000
+    assert rest == ScriptStatement("select 1", 20_001, 1)
+
+
+def test_strings_of_some_dialects_have_backslashes() -> None:
+    text = r"select 'a\';' from `b;c`; select 2"
+    assert [statement.text for statement in split_script(text, "spark")[0]] == [r"select 'a\';' from `b;c`"]
+    known = {name for name in Dialects if name.value}
+    assert {
+        name.value
+        for name in known
+        if "\\" in Dialect.get_or_raise(name.value).tokenizer_class.STRING_ESCAPES
+    } == BACKSLASH_DIALECTS
 
 
 @pytest.mark.parametrize(
@@ -80,7 +186,7 @@ def test_an_alias_brings_its_columns() -> None:
 
 def test_keywords_and_commands() -> None:
     assert "SELECT" in offers("sel")
-    assert offers("\\l") == ["\\limit"]
+    assert offers("\\li") == ["\\limit"]
     assert offers("select ") == []
 
 

@@ -168,7 +168,7 @@ def test_every_damaged_file_of_a_partition_is_named_or_changes_nothing(root: Pat
     assert livestate("verify", root / "data", "--changelog", root / "changelog").exit_code == 0
 
 
-@pytest.mark.parametrize("mark", [b"b", b"s", b"d"], ids=["block", "segment", "delete vector"])
+@pytest.mark.parametrize("mark", [b"b", b"s", b"D"], ids=["block", "segment", "delete vector"])
 def test_lost_records_of_a_partition_are_named(root: Path, mark: bytes) -> None:
     harmed = 0
     for path in partition(root).parent.iterdir():

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from engine.cluster.reports import GroupReport, HostName, HostReport, ReadableEpoch
+from engine.cluster.reports import GroupReport, HostName, HostReport, Progress, ReadableEpoch
 from engine.cluster.routing import NoRoute, Route, route
 from engine.errors import InvalidInput, NotFound, Unavailable
 from engine.model.read_point import NEWEST, AsOfEpoch, AsOfTimestamp, ReadPoint
@@ -39,11 +39,11 @@ def ask(
     here: HostName = A,
     read_point: ReadPoint = NEWEST,
     now: int = 0,
+    max_lag: float | None = None,
 ) -> Route | NoRoute:
     wanted = {StoreName(name): [PartitionId(number) for number in numbers] for name, numbers in needs.items()}
-    return route(
-        wanted, DEFINITIONS, {report.host: report for report in reports}, here, order, read_point, now
-    )
+    by_host = {report.host: report for report in reports}
+    return route(wanted, DEFINITIONS, by_host, here, order, read_point, now, max_lag)
 
 
 def assert_route(found: Route | NoRoute) -> Route:
@@ -129,6 +129,19 @@ def test_standbys_answer_for_the_dead_and_the_slow() -> None:
         B: {"plays": (0, 1)},
         C: {"plays": (2, 3)},
     }
+
+
+def test_hosts_that_drain_answer_only_what_no_other_host_has() -> None:
+    here = host_report(A, {"music": group_report([3, 4])}, {"plays": [0, 1, 2, 3]})
+    staying = host_report(B, {"music": group_report([3])}, {"plays": [0, 1]})
+    reports = [replace(here, is_draining=True), staying]
+    # An older epoch that others have is better than a host that may be gone at any moment.
+    found = assert_route(ask(reports, {"plays": [0, 1]}))
+    assert (found.hosts, found.epochs) == ((B,), {"music": 3})
+    newest = ReadPoint(min_epoch=Epoch(4))
+    assert assert_route(ask(reports, {"plays": [0, 1]}, read_point=newest)).hosts == (A,)
+    assert assert_route(ask(reports, EVERYTHING)).hosts == (A,)
+    assert assert_route(ask([here, staying], {"plays": [0, 1]})).hosts == (A,)
 
 
 def test_a_host_that_should_not_have_it_any_more_still_answers() -> None:
@@ -528,3 +541,97 @@ def test_columns_that_some_hosts_have_not_yet_are_waited_for() -> None:
         "since: try again shortly."
     )
     assert assert_route(ask(reports, {"plays": [0]}, read_point=generations_point(1))).epochs == {"music": 6}
+
+
+def test_an_epoch_of_another_history_is_refused() -> None:
+    held = {"plays": range(4)}
+    reports = [host_report("a", {G: group_report([5, 6], looked_at=7 * SECOND, digest="ab")}, held)]
+    for digest in ("", "ab6"):
+        read_point = ReadPoint(as_of={G: AsOfEpoch(Epoch(6), digest)})
+        assert assert_route(ask(reports, held, read_point=read_point)).epochs == {"music": 6}
+    # Neither another digest, nor the right one of another epoch; nor what nobody knows the digest of.
+    unknown = [host_report("a", {G: group_report([5, 6])}, held)]
+    for given, digest in ((reports, "cd6"), (reports, "ab5"), (unknown, "ab6")):
+        read_point = ReadPoint(as_of_default=AsOfEpoch(Epoch(6), digest))
+        assert assert_refusal(ask(given, held, read_point=read_point), NotFound, may_come=False) == (
+            "Epoch 6 of group music is not the one that is meant, but of another history of the changelog, "
+            "which was restored or has lost its end: read the newest epoch instead."
+        )
+
+
+def behind_report(progress: Progress | None = None, problem: str = "") -> GroupReport:
+    """Of a host that has epoch 10 of 30, and knows of epoch 11 since second 12."""
+    report = group_report(range(8, 11), newest_known=30, unread_since=12 * SECOND, looked_at=100 * SECOND)
+    return replace(report, catching_up=progress, problem=problem)
+
+
+def test_a_host_that_is_too_far_behind_is_refused_with_its_progress() -> None:
+    held = {"plays": range(4)}
+    progress = Progress(Epoch(10), Epoch(30), None, 3 << 20, 9 << 20, float(1 << 20))
+    reports = [host_report("a", {G: behind_report(progress)}, held)]
+    assert assert_route(ask(reports, held, now=72 * SECOND, max_lag=60.0)).epochs == {"music": 10}
+    now = 73 * SECOND
+    assert assert_refusal(ask(reports, held, now=now, max_lag=60.0), Unavailable, may_come=False) == (
+        "Group music is 1 minute 1 second behind, more than the max_lag of 60 seconds: it can be read at "
+        "epoch 10 of 30; host a: 25 %, 1.0 MiB/s, about 9 seconds left: try again later, or say allow_stale "
+        "to read what there is."
+    )
+    stuck = [host_report("a", {G: behind_report(None, "The disk is full.")}, held)]
+    assert assert_refusal(ask(stuck, held, now=now, max_lag=60.0), Unavailable, may_come=False).endswith(
+        "epoch 10 of 30, and does not get on: The disk is full. Say allow_stale to read what there is."
+    )
+    found = assert_route(ask(reports, held, now=now, max_lag=60.0, read_point=ReadPoint(allow_stale=True)))
+    assert (found.epochs, found.complete_until) == ({"music": 10}, 12 * SECOND)
+    # What the statement itself asks for is waited for, as far as it can come.
+    for read_point in (ReadPoint(min_epoch=Epoch(11)), ReadPoint(max_staleness_seconds=5.0)):
+        for allow_stale in (False, True):
+            point = replace(read_point, allow_stale=allow_stale)
+            assert_refusal(
+                ask(reports, held, now=now, max_lag=60.0, read_point=point), Unavailable, may_come=True
+            )
+
+
+def test_a_replica_that_is_not_behind_is_asked() -> None:
+    held = {"plays": range(4)}
+    other = host_report("b", {G: group_report([28, 29, 30], looked_at=100 * SECOND)}, held)
+    reports = [host_report("a", {G: behind_report()}, held), other]
+    found = assert_route(ask(reports, held, now=101 * SECOND, max_lag=60.0))
+    assert (found.epochs, found.hosts) == ({"music": 30}, (B,))
+    # An epoch of before is not read in its place.
+    half = host_report("b", {G: group_report([10, 29, 30], looked_at=100 * SECOND)}, {"plays": [0, 1]})
+    refused = ask([reports[0], half], held, now=101 * SECOND, max_lag=60.0)
+    assert "Group music is 1 minute 29 seconds behind" in assert_refusal(refused, Unavailable, may_come=False)
+
+
+def test_hosts_that_have_not_looked_do_not_know_that_they_are_behind() -> None:
+    held = {"plays": range(4)}
+    reports = [host_report("a", {G: group_report([5, 6], looked_at=9 * SECOND)}, held)]
+    refused = ask(reports, held, now=7209 * SECOND, max_lag=60.0)
+    assert assert_refusal(refused, Unavailable, may_come=False) == (
+        "Group music can be read at epoch 6, and whether there is a newer one was last seen 2 hours ago, "
+        "more than the max_lag of 60 seconds: try again later, or say allow_stale to read what there is."
+    )
+
+
+def test_the_limit_counts_for_the_moment_that_is_asked_for() -> None:
+    held = {"plays": range(4)}
+    reports = [host_report("a", {G: group_report([5, 6], looked_at=9 * SECOND)}, held)]
+    for moment, is_answered in ((8, True), (69, True), (70, False)):
+        point = ReadPoint(as_of_default=AsOfTimestamp(moment * SECOND))
+        found = ask(reports, held, now=7200 * SECOND, max_lag=60.0, read_point=point)
+        assert isinstance(found, Route) == is_answered
+    # A group of which one epoch is asked for is not what is behind.
+    both = held | {"trips": range(4)}
+    reports = [
+        host_report(
+            "a",
+            {
+                G: group_report([5, 6], newest_known=9, unread_since=6 * SECOND),
+                "cars": group_report([3], looked_at=9 * SECOND),
+            },
+            both,
+        )
+    ]
+    point = ReadPoint(as_of={G: AsOfEpoch(Epoch(5))})
+    refused = ask(reports, both, now=7200 * SECOND, max_lag=60.0, read_point=point)
+    assert "Group cars can be read at epoch 3" in assert_refusal(refused, Unavailable, may_come=False)

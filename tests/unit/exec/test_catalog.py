@@ -89,6 +89,7 @@ def test_show_stores_says_what_the_stores_are() -> None:
             "partitions": 8,
             "segments": 9,
             "problem": "",
+            "skipped": None,
         }
     ]
 

@@ -313,7 +313,7 @@ def test_a_cancelled_statement_ends_on_all_hosts() -> None:
 
 def _is_busy(cluster: Cluster) -> bool:
     """Whether the engine of a host still works on something."""
-    return any(service._engine._watcher._watches for service in cluster.services.values())
+    return any(service._resources.engine._watcher._watches for service in cluster.services.values())
 
 
 def _is_in_the_midst(cluster: Cluster) -> bool:

@@ -196,6 +196,13 @@ def test_all_functions_that_make_much_of_little_are_known(plain: duckdb.DuckDBPy
         (f"SELECT {'a > ALL(SELECT ' * (MAX_DOUBLINGS + 1)}", True),
         (f"SELECT {'(' * MAX_NESTING}a{')' * MAX_NESTING}, (b), (c) FROM t", False),
         (f"SELECT 1 FROM t {'JOIN json_tree(a) ON a ' * (MAX_JOINS + 1)}", True),
+        (f"SELECT 1 FROM {'t, ' * MAX_JOINS} t", False),
+        (f"SELECT 1 FROM {'t, ' * (MAX_JOINS + 1)} t", True),
+        (f"SELECT 1 FROM {'(SELECT a, b FROM t), ' * (MAX_JOINS + 1)} t WHERE c", True),
+        (
+            f"SELECT {'extract(year FROM a), ' * (MAX_JOINS + 1)} b FROM t ORDER BY {'a, ' * MAX_JOINS} b",
+            False,
+        ),
         (f"SELECT {'[(' * MAX_NESTING}a{')]' * MAX_NESTING} FROM t", True),
         (f"{'WITH d AS (' * MAX_WITHS}SELECT 1{') SELECT 1' * MAX_WITHS}", False),
         (f"{'WITH d AS (' * (MAX_WITHS + 1)}SELECT 1{') SELECT 1' * (MAX_WITHS + 1)}", True),
@@ -353,6 +360,14 @@ def test_a_mistake_is_found_quickly_wherever_it_is(plain: duckdb.DuckDBPyConnect
                 if time.process_time() - begun > MOST_BINDING_SECONDS:
                     slow.append(sql)
     assert slow == []
+
+
+def test_a_function_that_refuses_unexpectedly_is_no_defect(service: QueryService) -> None:
+    deep = "(repeat('[', 1000) || repeat(']', 1000))::JSON"
+    for sql in (f"SELECT json_structure({deep})", f"SELECT json_structure((SELECT {deep}))"):
+        with pytest.raises(InvalidInput, match="maximum recursion depth"):
+            service.execute(sql).read_all()
+    assert service.execute("SELECT 1 AS a").read_all().to_pylist() == [{"a": 1}]
 
 
 def test_the_binder_is_not_held_up(service: QueryService) -> None:

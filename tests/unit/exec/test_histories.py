@@ -13,8 +13,9 @@ import pytest
 from engine.changelog import Changelog, open_appender
 from engine.cluster.fragments import FragmentRequest
 from engine.cluster.reports import HostName
-from engine.errors import Unavailable
+from engine.errors import NotFound, Unavailable
 from engine.exec.query_result import QueryResult
+from engine.model.read_point import AsOfEpoch, ReadPoint
 from engine.model.schema import Epoch, GroupName, PartitionId
 from engine.replica import catch_up
 from engine.replica.follower import Follower, FollowerOptions
@@ -154,3 +155,25 @@ def test_a_fragment_without_digests_is_answered_from_what_is_there(world: World)
     assert ask({}) == ask({GROUP: digest}) > 0
     with pytest.raises(Unavailable, match="another history"):
         ask({GROUP: "0" * len(digest)})
+
+
+def test_an_epoch_that_was_read_is_not_read_again_from_another_history(world: World) -> None:
+    with world.here.execute(SUM) as result:
+        assert result.read_all()["s"].to_pylist() == [NUMBERS]
+        metadata = result.metadata
+    pinned = ReadPoint(as_of={GROUP: AsOfEpoch(metadata.epochs[GROUP], metadata.digests[GROUP])})
+    plain = ReadPoint(as_of={GROUP: AsOfEpoch(metadata.epochs[GROUP])})
+
+    def ask(read_point: ReadPoint) -> int:
+        session = Session(timeout_seconds=WAIT_SECONDS, read_point=read_point)
+        with world.here.execute(SUM, session=session) as result:
+            return int(result.read_all()["s"][0].as_py())
+
+    assert [ask(pinned), ask(plain)] == [NUMBERS, NUMBERS]
+    world.restore(2)
+    for host in (HERE, PEER):
+        world.move(host)
+    assert ask(plain) == 2 * NUMBERS
+    for _ in range(3):  # also where an answer to the same was kept
+        with pytest.raises(NotFound, match="another history"):
+            ask(pinned)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from engine.catalog.host_statuses import HOSTS_SCHEMA, store_statuses
 from engine.cluster.reports import GroupReport, HostName, HostReport, ReadableEpoch, StoreReport
 from engine.model.schema import Epoch, GroupName, PartitionId
@@ -65,7 +67,7 @@ def report(
 def test_replicas_count_once_and_what_nobody_has_is_named() -> None:
     everything = list(range(PLAYS.partitions))
     both = {HostName(name): report(name, everything, 100, epoch) for name, epoch in (("a", 7), ("b", 8))}
-    (status,) = store_statuses(both, {PLAYS.name: PLAYS}, {}, 0)
+    (status,) = store_statuses(both, {PLAYS.name: PLAYS}, [], 0)
     assert (status.rows, status.bytes, status.partitions, status.epoch, status.newest_epoch) == (
         100,
         1000,
@@ -77,7 +79,9 @@ def test_replicas_count_once_and_what_nobody_has_is_named() -> None:
         HostName("a"): report("a", everything[:3], 30, 7, unread_since=1_000_000),
         HostName("b"): report("b", everything[3:-2], 40, 9),
     }
-    (status,) = store_statuses(half, {PLAYS.name: PLAYS}, {PLAYS.name: "something else"}, 3_000_000)
+    here = replace(status, problem="something else", skipped="epoch 3")
+    (status,) = store_statuses(half, {PLAYS.name: PLAYS}, [here], 3_000_000)
+    assert status.skipped == "epoch 3"
     assert (status.rows, status.partitions, status.epoch, status.lag_seconds) == (
         70,
         PLAYS.partitions - 2,
@@ -86,5 +90,5 @@ def test_replicas_count_once_and_what_nobody_has_is_named() -> None:
     )
     lacking = f"No host that answers has partitions {PLAYS.partitions - 2}, {PLAYS.partitions - 1}."
     assert status.problem == f"{lacking} something else"
-    (status,) = store_statuses({}, {PLAYS.name: PLAYS}, {}, 0)
+    (status,) = store_statuses({}, {PLAYS.name: PLAYS}, [], 0)
     assert (status.rows, status.epoch, status.partitions) == (0, 0, 0)

@@ -16,9 +16,10 @@ import pytest
 from engine.changelog import Changelog, StoreAppender, open_appender
 from engine.duckdb.deadline import Deadline
 from engine.errors import Cancelled, InvalidInput, LivestateError
-from engine.exec.kept_answers import Computation, KeptAnswers, Question
+from engine.exec.kept_answers import Computation, KeptAnswer, KeptAnswers, Question
 from engine.exec.local_executor import LocalExecutor
 from engine.exec.query_result import QueryMetadata, QueryResult
+from engine.exec.read_metadata import EpochRead
 from engine.model.migration import parse_changes
 from engine.model.read_point import AsOfEpoch, ReadPoint
 from engine.model.schema import Epoch, GroupName, StoreName, define_store
@@ -99,8 +100,8 @@ def test_the_third_who_asks_gets_what_was_kept(lone: Lone) -> None:
     computed, first, second = (metadata for _, metadata in answers[1:])
     assert first.epochs == {GROUP: epoch}
     # What was read is told as before; the age is that of the moment.
-    assert replace(first, age_seconds=0.0, seconds={}, kept=False) == replace(
-        computed, age_seconds=0.0, seconds={}
+    assert replace(first, age_seconds=0.0, seconds={}, kept=False, stale_seconds=0.0) == replace(
+        computed, age_seconds=0.0, seconds={}, stale_seconds=0.0
     )
     assert computed.age_seconds < first.age_seconds < second.age_seconds
 
@@ -275,6 +276,8 @@ class Waiting:
     def __init__(self) -> None:
         self._waits = threading.Semaphore(0)
 
+    gather_limit = None
+
     @contextmanager
     def idle(self, until: float | None) -> Iterator[None]:
         self._waits.release()
@@ -341,7 +344,7 @@ def test_an_older_computation_leaves_a_newer_answer(lone: Lone) -> None:
         result.read_all()
     question, deadline = Question(TOTAL, "duckdb"), Deadline(None)
     ready = lone.service._texts.ready_text(TOTAL, "duckdb", ReadPoint(), deadline)[0].statement
-    older, newer = (((GROUP, Epoch(number), number),) for number in (1, 2))
+    older, newer = ((EpochRead(GROUP, Epoch(number), number, ""),) for number in (1, 2))
 
     def result_at(epoch: int) -> QueryResult:
         table = pa.table({"n": [epoch]})
@@ -359,6 +362,30 @@ def test_an_older_computation_leaves_a_newer_answer(lone: Lone) -> None:
     found = answers.find(question)
     assert found is not None
     assert found.epochs == newer
+
+
+def test_an_answer_of_a_lost_history_is_never_given_again(lone: Lone) -> None:
+    lone.append(2)
+    answers = KeptAnswers(1 << 20)
+    question, deadline = Question(TOTAL, "duckdb"), Deadline(None)
+    ready = lone.service._texts.ready_text(TOTAL, "duckdb", ReadPoint(), deadline)[0].statement
+    # A log that was restored can have another commit of the same number and the same time.
+    lost, restored = ((EpochRead(GROUP, Epoch(2), 5, digest),) for digest in ("ab", "cd"))
+    table = pa.table({"n": [1]})
+    assert answers.begin(question, ready, lost, deadline) is None
+
+    def compute(epochs: tuple[EpochRead, ...], digest: str) -> None:
+        turn = answers.begin(question, ready, epochs, deadline)
+        assert isinstance(turn, Computation)
+        with turn:
+            metadata = QueryMetadata("engine", {GROUP: Epoch(2)}, digests={GROUP: digest})
+            turn.keep(QueryResult(table.schema, metadata, table))
+
+    compute(lost, "cd")  # the host has moved while it computed: that is nobody's answer
+    assert answers.find(question) is None
+    compute(lost, "ab")
+    assert isinstance(answers.begin(question, ready, lost, deadline), KeptAnswer)
+    compute(restored, "cd")
 
 
 def test_hosts_of_a_deployment_keep_what_they_have_put_together(tmp_path: Path) -> None:

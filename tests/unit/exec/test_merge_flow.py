@@ -237,7 +237,7 @@ def _breaking_service(
         yield service, peers
         assert _gathered_bytes(service) == 0
         # What was about to begin here when the statement ended ends by itself.
-        wait_until(lambda: not service._engine._watcher._watches)
+        wait_until(lambda: not service._resources.engine._watcher._watches)
     finally:
         service.close()
         cluster.close()

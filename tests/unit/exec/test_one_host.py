@@ -45,7 +45,7 @@ def _ask(service: QueryService, sql: str) -> tuple[list[str], QueryMetadata]:
     """Rows and metadata, without what differs from one time to the next."""
     with service.execute(sql) as result:
         rows = sorted(map(str, result.read_all().to_pylist()))
-    return rows, replace(result.metadata, seconds={}, age_seconds=0.0)
+    return rows, replace(result.metadata, seconds={}, age_seconds=0.0, stale_seconds=0.0)
 
 
 @pytest.mark.parametrize("sql", STATEMENTS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, cast
@@ -14,9 +15,11 @@ from engine.cluster.fragments import Peers
 from engine.cluster.reports import GroupReport, HostName, HostReport, ReadableEpoch, StoreReport
 from engine.cluster.routing import NoRoute, Route
 from engine.coordinator.deployment_hosts import DeploymentHosts
+from engine.coordinator.lag_limit import LagLimit
 from engine.coordinator.routes import Reports, Routes
 from engine.model.read_point import NEWEST, ReadPoint
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreName, define_store
+from engine.scan import StoreSource
 
 A, B = HostName("a"), HostName("b")
 SONGS = define_store("songs", pa.schema([("song", pa.int64())]), ["song"], partitions=8)
@@ -59,9 +62,12 @@ def known_reports() -> KnownReports:
 
 @pytest.fixture
 def routes(known_reports: KnownReports) -> Routes:
-    return Routes(
-        DeploymentHosts(cast("Peers", cast("Any", known_reports)), A, Assignment((A, B)).order), 1 << 20
-    )
+    return make_routes(known_reports, None)
+
+
+def make_routes(known_reports: KnownReports, max_lag_seconds: float | None) -> Routes:
+    hosts = DeploymentHosts(cast("Peers", cast("Any", known_reports)), A, Assignment((A, B)).order)
+    return Routes(hosts, 1 << 20, LagLimit(cast("StoreSource", None), max_lag_seconds))
 
 
 def epoch(found: Route | NoRoute) -> Epoch:
@@ -112,3 +118,22 @@ def test_a_wish_and_hosts_left_out_are_not_answered_with_a_kept_route(routes: Ro
     routes.newest_route(ALL, DEFINITIONS, NEWEST)
     assert isinstance(routes.newest_route(ALL, DEFINITIONS, ReadPoint(min_epoch=Epoch(2))), NoRoute)
     assert isinstance(routes.newest_route(ALL, DEFINITIONS, NEWEST, without=[B]), NoRoute)
+
+
+def test_a_kept_route_goes_when_its_epoch_is_too_old(
+    known_reports: KnownReports, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 1_700_000_000 * 10**9
+    monkeypatch.setattr(time, "time_ns", lambda: now)
+    for host in (A, B):
+        known_reports.group(host, report_of(1, looked_at=now // 1000))
+    routes = make_routes(known_reports, max_lag_seconds=10.0)
+    assert epoch(routes.newest_route(ALL, DEFINITIONS, NEWEST)) == 1
+    now += 10 * 10**9
+    assert epoch(routes.newest_route(ALL, DEFINITIONS, NEWEST)) == 1
+    now += 1000
+    refused = routes.newest_route(ALL, DEFINITIONS, NEWEST)
+    assert isinstance(refused, NoRoute)
+    assert not refused.may_come
+    assert epoch(routes.newest_route(ALL, DEFINITIONS, ReadPoint(allow_stale=True))) == 1
+    assert isinstance(routes.newest_route(ALL, DEFINITIONS, NEWEST), NoRoute)

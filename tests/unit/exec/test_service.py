@@ -441,7 +441,8 @@ def test_metadata_of_one_row_has_the_same_fields(service: QueryService) -> None:
         "SELECT * FROM plays WHERE song_id + 1 = 6",
     ):
         with service.execute(sql) as result:
-            assert json.loads(result.metadata.to_json()) == json.loads(json.dumps(vars(result.metadata)))
+            known = {**vars(result.metadata), "statement": ""}
+            assert json.loads(result.metadata.to_json()) == json.loads(json.dumps(known))
             documents.append(json.loads(result.metadata.to_json()))
     assert [document["plan"] for document in documents] == ["lookup", "lookup", "engine"]
     assert len({tuple(document) for document in documents}) == 1

@@ -11,12 +11,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from engine.access.principal import Limit
 from engine.coordinator.gather_memory import MemoryPool
 from engine.coordinator.gathered_rows import GatheredRows
 from engine.duckdb.spill import SpillDirectory
 from engine.errors import LimitExceeded
 from engine.model.schema import define_store
 from engine.service import QueryService, Session
+from flight_server.server.limits import Share, Slots
 from tests.support.local_cluster import SMALL, Cluster, host_names, memory_cluster
 from tests.support.waiting import PATIENCE_SECONDS
 
@@ -99,6 +101,21 @@ def test_three_hosts_answer_what_one_does(one: QueryService, three: QueryService
 def test_without_a_directory_memory_is_the_limit() -> None:
     with _cluster(3, None) as cluster, pytest.raises(LimitExceeded, match="gather_limit_bytes"):
         cluster.services[HOST].execute(STATEMENTS["a join"])
+
+
+def test_a_role_says_what_a_statement_gathers(tmp_path: Path) -> None:
+    share = Share("ann", gathered=Limit(1000, "desk"))
+    slots = Slots("max_statements", 4, 10, 60.0)
+    with _cluster(3, tmp_path) as cluster:
+        service = cluster.services[HOST]
+        with (
+            slots.hold(share=share) as slot,
+            pytest.raises(LimitExceeded, match=r"1000 bytes of the role desk \(max_gathered_bytes\)"),
+        ):
+            service.execute(STATEMENTS["a join"], slot=slot).read_all()
+        with slots.hold(share=Share("bob")) as slot, service.execute(STATEMENTS["a join"], slot=slot) as rows:
+            assert rows.read_all().num_rows
+        assert service._runner.gathered_bytes == 0
 
 
 def test_rows_beyond_memory_are_in_a_file_without_a_name(tmp_path: Path) -> None:

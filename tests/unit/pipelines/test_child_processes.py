@@ -15,7 +15,7 @@ import pytest
 from engine.errors import InvalidInput
 from engine.processes.watcher import Watcher
 from spark_pipeline.addresses import answers, free_port
-from spark_pipeline.kafka_broker import jars_directory
+from spark_pipeline.kafka_jars import jars_directory
 from tests.support.process_family import runs
 from tests.support.waiting import wait_until
 
@@ -28,6 +28,7 @@ watcher = Watcher(child.pid, 1)
 print(child.pid, flush=True)
 time.sleep(600)
 """
+BROKER = ("-m", "flight_server.cli.main", "broker")
 _WAITS = "import time; print('ready', flush=True); time.sleep(600)"
 _IGNORES = (
     "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready', flush=True); "
@@ -70,7 +71,7 @@ def test_a_kafka_broker_ends_with_a_parent_that_is_killed(tmp_path: Path) -> Non
     if jars_directory() is None:
         pytest.skip("the jars of Kafka are not on this machine: make kafka, which needs Maven")
     port = free_port()
-    with start("-m", "spark_pipeline.kafka_broker", "--port", str(port), "--data", str(tmp_path)) as parent:
+    with start(*BROKER, "--port", str(port), "--data", str(tmp_path)) as parent:
         assert said(parent) == f"Kafka serves 127.0.0.1:{port}\n"
         parent.send_signal(signal.SIGKILL)
         wait_until(lambda: not answers(f"127.0.0.1:{port}", 1.0), pause_seconds=0.1)

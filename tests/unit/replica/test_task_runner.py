@@ -48,8 +48,8 @@ def test_the_worst_of_a_group_is_named() -> None:
     tasks.run(FOLLOW, fail)
     assert tasks.problem(GROUP) == "The disk does not answer."
     assert tasks.problem(OTHER) == ""
-    tasks.run(Task(Work.ROUND), crash)
-    assert tasks.problem(OTHER).startswith("The work of the host failed")
+    tasks.run(Task(Work.TURN, OTHER), crash)
+    assert tasks.problem(OTHER).startswith(f"The turn of group {OTHER} failed")
 
 
 def test_what_may_be_tried_again_is_listed() -> None:

@@ -8,18 +8,24 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 
 import pyarrow as pa
 import pytest
 
-from engine.errors import InvalidInput, LimitExceeded, LivestateError, Unsupported
+from engine.duckdb.binder import Binder
+from engine.duckdb.deadline import NO_DEADLINE, Deadline
+from engine.errors import DeadlineExceeded, InvalidInput, LimitExceeded, LivestateError, Unsupported
 from engine.model.schema import StoreName, define_store
 from engine.sql.as_of import take_as_of
 from engine.sql.lexer import blanks_end, comment_end
 from engine.sql.literals import lift
 from engine.sql.parse import parse
-from engine.statements.deep_stack import SHORT_TEXT, ready_statement
+from engine.statements import statement_cache
+from engine.statements.column_names import ColumnNames
+from engine.statements.deep_stack import MAX_LONG_TEXTS, SHORT_TEXT, ready_statement, work_on_text
+from engine.statements.statement_cache import MAX_LIFTED_AT_ONCE, StatementCache
 
 TABLES = {
     StoreName("t"): define_store("t", pa.schema([("a", pa.int64()), ("b", pa.int64())]), ["a"], partitions=2)
@@ -83,7 +89,7 @@ UNCLOSED = (
 def test_what_nests_is_refused_or_read(name: str, times: int) -> None:
     text = NESTED[name](times)
     try:
-        made = ready_statement(lift(text, "duckdb"), "duckdb", TABLES)
+        made = ready_statement(lift(text, "duckdb"), "duckdb", TABLES, NO_DEADLINE)
     except LivestateError as error:
         assert "please report" not in error.message
     else:
@@ -98,6 +104,40 @@ def test_what_is_not_closed_is_read_once(piece: str, dialect: str) -> None:
         # As the statements of clients are read.
         lift(take_as_of(text, dialect).text, dialect)
         parse(lift(text, dialect), dialect)
+
+
+def test_who_waits_for_a_long_text_goes_away_in_time() -> None:
+    is_over = threading.Event()
+    text = "x" * (SHORT_TEXT + 1)
+    for _ in range(MAX_LONG_TEXTS):
+        with pytest.raises(DeadlineExceeded):
+            work_on_text(text, is_over.wait, Deadline(0.01))
+    # All places are taken by what nobody waits for any more.
+    with pytest.raises(DeadlineExceeded):
+        work_on_text(text, lambda: 1, Deadline(0.01))
+    assert work_on_text("short", lambda: 1, Deadline(0.01)) == 1
+    is_over.set()
+    assert work_on_text(text, lambda: 1, NO_DEADLINE) == 1
+
+
+def test_time_is_over_while_lists_are_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    is_over = threading.Event()
+
+    def lift_slowly(text: str, dialect: str) -> None:
+        is_over.wait(5.0)
+        raise InvalidInput("Nobody waits for this any more.")
+
+    monkeypatch.setattr(statement_cache, "lift", lift_slowly)
+    cache = StatementCache(1, ColumnNames(Binder(None)))
+    with pytest.raises(DeadlineExceeded):
+        cache.ready_text("x" * (MAX_LIFTED_AT_ONCE + 1), "duckdb", TABLES, Deadline(0.0))
+    is_over.set()
+
+
+def test_a_failed_long_text_leaves_its_place_to_others() -> None:
+    for _ in range(MAX_LONG_TEXTS + 1):
+        with pytest.raises(ZeroDivisionError):
+            work_on_text("x" * (SHORT_TEXT + 1), lambda: 1 // 0, NO_DEADLINE)
 
 
 def test_budgets_say_what_to_do() -> None:

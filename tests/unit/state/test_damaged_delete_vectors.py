@@ -16,14 +16,15 @@ import pytest
 from engine.model.schema import Epoch, define_store
 from engine.scan import LIVE_COLUMN
 from engine.state.damage import DamagedError
+from engine.state.delete_vector import Bits
 from engine.state.formats import (
     MANIFEST,
     Manifest,
     SegmentId,
-    dead_delta_key,
-    dead_delta_range,
-    dead_rows_key,
-    encode_live,
+    dead_bits_key,
+    dead_run_key,
+    dead_run_range,
+    encode_bits,
     encode_rows,
     segment_key,
 )
@@ -33,9 +34,9 @@ from engine.state.storage import Pair, Range
 from tests.support.partitions import open_partition, view_of
 
 STORE = define_store("accounts", pa.schema([("k", pa.int64()), ("v", pa.int64())]), ["k"], partitions=1)
-ROWS = 200
-FEW, MANY = range(3), range(60)
-"""Keys of a second epoch, whose older rows are stored as a delta, or as a whole delete vector."""
+ROWS = 10_000
+FEW, MANY = range(3), range(400)
+"""Keys of a second epoch, whose older rows are stored by their numbers, or as bits."""
 FIRST = SegmentId(1)
 
 
@@ -63,27 +64,29 @@ def change(directory: Path, pairs: list[Pair], removed: list[Range], counts: boo
     with closing(Rocks(directory, StateOptions())) as rocks:
         if not counts:
             manifest = json.loads(rocks.get(MANIFEST) or b"")
-            del manifest["live_rows"]
+            del manifest["live_rows"], manifest["crc32"]
             pairs = [*pairs, (MANIFEST, json.dumps({**manifest, "format": 3}).encode())]
         rocks.write_atomically(pairs, removed)
 
 
-def live(superseded: range) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
-    vector = np.ones(ROWS, np.uint8)
-    vector[list(superseded)] = 0
-    return vector
+def dead_bits(superseded: range, rows: int = ROWS) -> Bits:
+    flags = np.zeros(rows, np.uint8)
+    flags[list(superseded)] = 1
+    return np.packbits(flags, bitorder="little")
 
 
-LOST_DELTA: tuple[range, list[Pair], list[Range]] = (FEW, [], [dead_delta_range(FIRST)])
+LOST_DELTA: tuple[range, list[Pair], list[Range]] = (FEW, [], [dead_run_range(FIRST)])
 CHANGES = {
     "lost": LOST_DELTA,
-    "gained": (FEW, [(dead_delta_key(FIRST, Epoch(9)), encode_rows(np.array([150])))], []),
-    "no row": (FEW, [(dead_delta_key(FIRST, Epoch(2)), encode_rows(np.array([0, 1, ROWS])))], []),
-    "cut off": (FEW, [(dead_delta_key(FIRST, Epoch(2)), encode_rows(np.array([0, 1, 2]))[:-1])], []),
-    "whole lost": (MANY, [], [(dead_rows_key(FIRST), dead_rows_key(SegmentId(2)))]),
-    "whole one less": (MANY, [(dead_rows_key(FIRST), encode_live(live(range(59))))], []),
-    "whole one more": (MANY, [(dead_rows_key(FIRST), encode_live(live(range(61))))], []),
-    "whole cut off": (MANY, [(dead_rows_key(FIRST), encode_live(live(MANY))[:-1])], []),
+    "gained": (FEW, [(dead_run_key(FIRST, 9), encode_rows(np.array([150])))], []),
+    "no row": (FEW, [(dead_run_key(FIRST, 2), encode_rows(np.array([0, 1, ROWS])))], []),
+    "cut off": (FEW, [(dead_run_key(FIRST, 2), encode_rows(np.array([0, 1, 2]))[:-1])], []),
+    "whole lost": (MANY, [], [(dead_bits_key(FIRST), dead_bits_key(SegmentId(2)))]),
+    "whole one less": (MANY, [(dead_bits_key(FIRST), encode_bits(dead_bits(range(399))))], []),
+    "whole one more": (MANY, [(dead_bits_key(FIRST), encode_bits(dead_bits(range(401))))], []),
+    "whole too long": (MANY, [(dead_bits_key(FIRST), encode_bits(dead_bits(MANY, ROWS + 8)))], []),
+    "twice": (MANY, [(dead_run_key(FIRST, 1), encode_rows(np.array([7], np.uint32)))], []),
+    "whole cut off": (MANY, [(dead_bits_key(FIRST), encode_bits(dead_bits(MANY))[:-1])], []),
     "segment lost": (FEW, [], [(segment_key(FIRST), segment_key(SegmentId(2)))]),
 }
 

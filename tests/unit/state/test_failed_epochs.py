@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from engine.errors import Unavailable
 from engine.model.kinds import Behaviour, Retention
 from engine.model.schema import Epoch, PartitionId, define_store
 from engine.state.cache import ColumnCache
@@ -32,11 +33,54 @@ def test_rows_go_at_a_cutoff_that_was_tried_before(tmp_path: Path) -> None:
     )
     try:
         partition.apply(Epoch(1), rows(10, 90))
-        with pytest.raises(pa.ArrowInvalid):
+        with pytest.raises(IndexError):
             partition.apply(Epoch(2), rows(60).drop_columns(["k"]), cutoff=cutoff)
         assert partition.version.live_rows == 2
         assert partition.advances_cutoff(cutoff)
         assert partition.apply(Epoch(2), None, cutoff=cutoff).live_rows == 1
         assert not partition.advances_cutoff(cutoff)
+    finally:
+        partition.close()
+
+
+def test_nothing_is_left_of_an_epoch_that_could_not_be_written(tmp_path: Path) -> None:
+    partition = PartitionStore(
+        STORE, PartitionId(0), tmp_path / "partition", ColumnCache(MIB), StateOptions()
+    )
+    try:
+        partition.apply(Epoch(1), rows(10, 90))
+        storage = partition.context.storage
+        with pytest.MonkeyPatch.context() as patch, pytest.raises(Unavailable):
+            patch.setattr(storage, "write_atomically", fail)
+            partition.apply(Epoch(2), rows(60, 90))
+        assert partition.apply(Epoch(2), rows(60)).live_rows == 3
+        counting = {entry.segment.id for entry in partition.version.segments}
+        stored = {int.from_bytes(key[1:9], "big") for key, _ in storage.pairs(b"b")}
+        assert stored == counting
+    finally:
+        partition.close()
+
+
+def fail(*_: object) -> None:
+    raise Unavailable("The disk does not answer.")
+
+
+def test_epochs_of_few_rows_get_sketches_when_they_are_merged(tmp_path: Path) -> None:
+    store = define_store("numbers", pa.schema([("k", pa.int64()), ("v", pa.int64())]), ["k"], partitions=1)
+    partition = PartitionStore(
+        store, PartitionId(0), tmp_path / "partition", ColumnCache(MIB), StateOptions()
+    )
+
+    def sketched_rows() -> list[int]:
+        segments = [entry.segment for entry in partition.version.segments]
+        return [segment.rows for segment in segments if segment.sketch_of("v") is not None]
+
+    try:
+        for epoch, (start, stop) in enumerate(((0, 5000), (5000, 5300), (6000, 6400)), start=1):
+            numbers = pa.array(range(start, stop))
+            partition.apply(Epoch(epoch), pa.record_batch({"k": numbers, "v": numbers}))
+        assert sketched_rows() == [5000, 400]
+        partition.compact_fully()
+        assert sketched_rows() == [5700]
     finally:
         partition.close()

@@ -279,6 +279,7 @@ def in_the_first_format(store: PartitionStore) -> None:
     """Write the manifest and the segment's record as versions before migrations did: statistics by name."""
     storage = store.context.storage
     document = json.loads(storage.get(MANIFEST) or b"")
+    del document["crc32"]
     del document["generation"]
     storage.write([(MANIFEST, json.dumps({**document, "format": 1}).encode())])
     batch = pa.ipc.open_stream(storage.get(segment_key(FIRST))).read_next_batch()

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 
 import pytest
 
+from engine.errors import Unavailable
 from engine.state.rocks import Rocks
 from engine.state.state_options import StateOptions
 
@@ -42,3 +45,30 @@ def test_values_are_read_by_their_keys(rocks: Rocks) -> None:
     rocks.write([(b"a", VALUE)], logged=False)
     assert rocks.get(b"a") == VALUE
     assert rocks.get(b"b") is None
+
+
+def test_it_is_closed_while_others_read(tmp_path: Path) -> None:
+    """They have what they asked for, or a refusal; rocksdict itself refuses to be closed meanwhile."""
+    pairs = [(b"%04d" % number, VALUE[:5000]) for number in range(300)]
+    keys = [key for key, _ in pairs]
+
+    def read(storage: Rocks, began: Event) -> str:
+        for _ in range(3000):
+            try:
+                assert storage.get_all(keys) == [value for _, value in pairs]
+                assert list(storage.pairs(b"00")) == pairs[:100]
+            except Unavailable as refusal:
+                return str(refusal)
+            began.set()
+        return "never refused"
+
+    with ThreadPoolExecutor(3) as readers:
+        for attempt in range(10):
+            storage = Rocks(tmp_path / f"{attempt}", StateOptions())
+            storage.write(pairs)
+            began = [Event() for _ in range(3)]
+            refusals = [readers.submit(read, storage, event) for event in began]
+            assert all(event.wait(60) for event in began)
+            storage.close()
+            for refusal in refusals:
+                assert "ask again" in refusal.result(60)

@@ -13,7 +13,8 @@ one outside, which stays: then the query gives fewer rows, all those that matter
 - Windows, LIMIT, DISTINCT ON, QUALIFY and samples look at rows beside the row, so that nothing is moved past
   them; nor past grouping sets, whose groups are NULL in columns by which they do not group.
 
-A common table expression that is read twice stays as it is: what one reader does not need, another may.
+What one reader of a common table expression does not need, another may: those that are read twice are the
+matter of `shared_conditions`.
 """
 
 from __future__ import annotations
@@ -48,13 +49,29 @@ def push_conditions(draft: Draft, select: exp.Select) -> None:
             query = _query_of(draft.plan, node)
             if query is None:
                 continue
-            types = draft.types.columns(select)
-            for condition in list(conditions_on_table(select, place)):
-                column = compared_column(condition, types)
-                if column is not None and column_named(column).table == node.alias:
-                    output = output_names(query).index(column_named(column).name)
-                    _push(draft, query, output, condition)
+            for output, condition in needed_rows(draft, select, place, query):
+                push_condition(draft, query, output, condition)
     _push_into_memberships(draft, select)
+
+
+def needed_rows(
+    draft: Draft, select: exp.Select, place: int, query: exp.Query
+) -> Iterator[tuple[int, exp.Expr]]:
+    """Which rows of a query that a SELECT reads matter to it: places of outputs, and conditions that compare
+    them with constants.
+
+    Args:
+        draft: The plan.
+        select: A SELECT whose joins do not pick by neighbours.
+        place: Where the query stands in its FROM clause.
+        query: The query.
+    """
+    alias = list(tables_of_from(select))[place].alias
+    types = draft.types.columns(select)
+    for condition in list(conditions_on_table(select, place)):
+        column = compared_column(condition, types)
+        if column is not None and column_named(column).table == alias:
+            yield output_names(query).index(column_named(column).name), condition
 
 
 def _query_of(plan: LogicalPlan, node: exp.Expr) -> exp.Query | None:
@@ -82,7 +99,7 @@ def _push_into_memberships(draft: Draft, select: exp.Select) -> None:
                 column == text(member)
                 and draft.types.outputs(query).get(output_names(query)[0]) == types[column]
             ):
-                _push(draft, query, 0, condition)
+                push_condition(draft, query, 0, condition)
 
 
 def _memberships(conditions: list[exp.Expr]) -> Iterator[tuple[exp.Column, exp.Query]]:
@@ -96,14 +113,22 @@ def _memberships(conditions: list[exp.Expr]) -> Iterator[tuple[exp.Column, exp.Q
             yield member, query
 
 
-def _push(draft: Draft, query: exp.Expr, output: int, condition: exp.Expr) -> None:
-    """Add a condition on an output of a query to its WHERE, or to those of the sides of a set operation."""
+def push_condition(draft: Draft, query: exp.Expr, output: int, condition: exp.Expr) -> None:
+    """Add a condition on an output of a query to its WHERE, or to those of the sides of a set operation, as
+    far as it can stand there.
+
+    Args:
+        draft: The plan.
+        query: The query, only such rows of which matter.
+        output: Place of the output.
+        condition: Compares one column, which stands for the output, with constants.
+    """
     if isinstance(query, exp.Subquery) and used_arguments(query) == {"this"}:
-        _push(draft, query.this, output, condition)
+        push_condition(draft, query.this, output, condition)
     elif isinstance(query, exp.SetOperation):
         if used_arguments(query) <= _SET_PARTS and output_names(query)[output] in draft.types.outputs(query):
-            _push(draft, query.this, output, condition)
-            _push(draft, query.args["expression"], output, condition)
+            push_condition(draft, query.this, output, condition)
+            push_condition(draft, query.args["expression"], output, condition)
     elif isinstance(query, exp.Select) and _picks_single_rows(query, output):
         column = query.expressions[output].this
         where = where_of(query)

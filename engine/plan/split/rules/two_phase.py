@@ -56,6 +56,10 @@ def two_phase(select: exp.Select, part: str) -> SelectSplit | None:
     - Types. A grouping column has its expression's type, a merge the type of its aggregate (see
       `aggregates`), so every expression over them has its own type too.
 
+    Where hosts would send an element of a list for every row, with all that the SELECT reads of it, they send
+    the rows instead: those travel in pieces, can be left on disk, and are merged as they come, none of which
+    is true of one long value.
+
     Functions that give something else on another host or at another time (`random`, `now`) do not move to the
     hosts, nor do collations, which are lost on the way. A query inside an expression stays in the merge if it
     reads nothing of the SELECT.
@@ -102,6 +106,8 @@ class _TwoPhase:
             clauses[name] = (
                 [self._rewrite(each) for each in value] if isinstance(value, list) else self._rewrite(value)
             )
+        if self._parts.has_all_rows:
+            raise NotSplitError
         partial = exp.Select(expressions=self._parts.outputs(), **source_of(self._select))
         partial.set("group", self._parts.group)
         merge = exp.Select(from_=exp.From(this=self._parts.source()), **clauses)

@@ -5,7 +5,8 @@ types back.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from functools import cache
 from typing import Any
@@ -196,3 +197,14 @@ def _close(one: Any, other: Any, tolerance: float) -> bool:
             return math.isnan(one) and math.isnan(other)
         return one == other or math.isclose(one, other, rel_tol=tolerance, abs_tol=tolerance)
     return type(one) is type(other) and bool(one == other)
+
+
+def unread_column(sql: str, columns: Iterable[str]) -> str:
+    """A column that a text does not name: hosts send whole rows where these are no more than the lists that
+    aggregates need, and lists beside what else they aggregate.
+
+    Args:
+        sql: A text.
+        columns: Names of columns.
+    """
+    return next(name for name in columns if re.search(rf"\b{name}\b", sql) is None)

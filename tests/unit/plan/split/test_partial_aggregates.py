@@ -14,7 +14,7 @@ from engine.plan.split.partials import NotSplitError, PartialRows
 from engine.plan.split.rules.two_phase import two_phase
 from tests.support.seeds import seeded_random
 from tests.unit.plan.split.random_rows import COLUMNS, random_rows
-from tests.unit.plan.split.spread import PART, Spread
+from tests.unit.plan.split.spread import PART, Spread, unread_column
 
 AGGREGATES = """
 count(*); count(x); count(); count((g, h)); count(*) FILTER (WHERE v = 'x'); count_star()
@@ -72,9 +72,25 @@ def spreads() -> list[Spread]:
 
 @pytest.mark.parametrize("call", CALLS)
 def test_an_aggregate_in_two_phases(call: str, spreads: list[Spread]) -> None:
+    beside = f"count({unread_column(f'{call} g h', COLUMNS)})"
     for spread in spreads:
-        spread.check(f"SELECT {call} FROM t WHERE i > 0", two_phase)
-        spread.check(f"SELECT g, h, {call} FROM t GROUP BY ROLLUP (g, h)", two_phase)
+        spread.check(f"SELECT {call}, {beside} FROM t WHERE i > 0", two_phase)
+        spread.check(f"SELECT g, h, {call}, {beside} FROM t GROUP BY ROLLUP (g, h)", two_phase)
+
+
+def test_rows_are_sent_where_lists_would_be_no_less() -> None:
+    spread = Spread(COLUMNS, [], 1, 0)
+    for outputs, is_split in (
+        ("median(y)", False),
+        ("median(y), max(y), count(*)", False),
+        ("median(y), median(x), sum(x)", False),
+        ("median(y), sum(i)", True),
+        ("median(y) FILTER (WHERE p)", True),
+        ("median(x + i)", True),
+        ("list(DISTINCT s ORDER BY s)", True),
+    ):
+        select = spread.select(f"SELECT g, {outputs} FROM t GROUP BY g")
+        assert (two_phase(select, PART) is not None) == is_split, outputs
 
 
 def test_every_aggregate_of_the_engine_is_known() -> None:
@@ -135,7 +151,8 @@ def test_the_first_row_is_a_row() -> None:
 def test_the_most_frequent_value() -> None:
     rows = [[value] for value in ["'a'"] * 5 + ["'b'"] * 4 + ["NULL"] * 9]
     for seed in range(5):
-        Spread({"v": "VARCHAR"}, rows, 4, seed).check("SELECT mode(v) FROM t", two_phase)
+        spread = Spread({"v": "VARCHAR", "n": "INTEGER"}, [[*row, "1"] for row in rows], 4, seed)
+        spread.check("SELECT mode(v), sum(n) FROM t", two_phase)
 
 
 def test_the_value_of_a_choice_is_that_of_its_row() -> None:
@@ -158,7 +175,7 @@ def test_the_value_of_a_choice_is_that_of_its_row() -> None:
         spread.check(
             (
                 "SELECT arg_max(a, k, 3), first(a ORDER BY k), last(a ORDER BY k NULLS FIRST), any_value(a "
-                "ORDER BY k DESC) FROM t"
+                "ORDER BY k DESC), count(p) FROM t"
             ),
             two_phase,
         )
@@ -178,7 +195,7 @@ def test_averages_of_numbers_move_no_rows() -> None:
         "max(i, 2)",
     ):
         assert "LIST(" not in _split(spread, f"SELECT {call} FROM t").partial.sql(dialect="duckdb")
-    assert "LIST(" in _split(spread, "SELECT avg(ts) FROM t").partial.sql(dialect="duckdb")
+    assert "LIST(" in _split(spread, "SELECT avg(ts), sum(i) FROM t").partial.sql(dialect="duckdb")
 
 
 def test_equal_partial_values_are_sent_once() -> None:

@@ -10,7 +10,7 @@ from engine.plan.split.rules.top_k import top_k
 from engine.plan.split.rules.two_phase import two_phase
 from tests.support.seeds import seeded_random
 from tests.unit.plan.split.random_rows import COLUMNS, random_rows
-from tests.unit.plan.split.spread import PART, Spread
+from tests.unit.plan.split.spread import PART, Spread, unread_column
 from tests.unit.plan.split.test_partial_aggregates import CALLS
 
 GROUPINGS = [
@@ -109,6 +109,7 @@ def test_groups_and_aggregates(data: st.DataObject) -> None:
     for _ in range(4):
         outputs, grouping = data.draw(st.sampled_from(GROUPINGS))
         calls = ", ".join(data.draw(st.lists(st.sampled_from(CALLS), min_size=1, max_size=4)))
+        calls += f", count({unread_column(f'{calls} {outputs} {grouping}', COLUMNS)})"
         where = data.draw(st.sampled_from(["", "WHERE i > 0", "WHERE g = 99"]))
         having = data.draw(st.sampled_from(["", "", "HAVING count(*) > 1"]))
         spread.check(f"SELECT {outputs.format(calls)} FROM t {where} {grouping} {having}", two_phase)

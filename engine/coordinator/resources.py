@@ -1,0 +1,56 @@
+"""What statements are computed with: the engine, memory for gathered rows, threads that wait for hosts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.coordinator.gather_memory import MemoryPool
+from engine.coordinator.host_threads import HostThreads
+from engine.duckdb.constants import ConstantFolder
+from engine.duckdb.engine import Engine
+from engine.duckdb.spill import SpillDirectory
+from engine.exec.query_options import QueryOptions
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What all statements of a host share.
+
+    Attributes:
+        engine: The engine.
+        folder: Computes expressions that read no rows.
+        memory: What gathered rows may take.
+        threads: Wait for hosts.
+    """
+
+    engine: Engine
+    folder: ConstantFolder
+    memory: MemoryPool
+    threads: HostThreads
+
+    def close(self) -> None:
+        """Stop. Nothing may be computed any more."""
+        self.threads.close()
+        self.engine.close()
+        self.folder.close()
+
+
+def open_resources(options: QueryOptions) -> Resources:
+    """What there is by some options.
+
+    Args:
+        options: Limits.
+    """
+    spill = _spill_directory(options)
+    return Resources(
+        Engine(options.memory_limit_bytes, options.threads, spill),
+        ConstantFolder(),
+        MemoryPool(options.gather_limit_bytes, options.total_gather_limit_bytes, spill),
+        HostThreads(options.peer_threads),
+    )
+
+
+def _spill_directory(options: QueryOptions) -> SpillDirectory | None:
+    if options.spill_directory is None or not options.spill_limit_bytes:
+        return None
+    return SpillDirectory(options.spill_directory, options.spill_limit_bytes)

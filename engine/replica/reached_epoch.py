@@ -1,0 +1,109 @@
+"""The epoch that all partitions of a group have reached on a host, noted in a file beside them.
+
+A partition notes its own epoch when it gets rows, and else now and then. So after a kill partitions stand at
+several epochs, though they all have what they are to have, and the commits between would be read again only
+to find that out. The note says so, and the time of the commit, which a host cannot know while the changelog
+is away.
+
+It is not synced: after a loss of power it can be newer than the partitions. So it counts with the same boot
+of the machine only, or where all partitions stand at its epoch anyway.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from collections.abc import Collection
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+
+from engine.changelog.checksummed_json import seal, unseal
+from engine.errors import LivestateError
+from engine.model.schema import Epoch
+from engine.state.partition import PartitionStore
+
+REACHED_FORMAT = 1
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+_WRITTEN_BYTES = 512
+
+
+@cache
+def boot_of_machine() -> str:
+    """What tells this boot of the machine from others; empty where nothing does."""
+    try:
+        return _BOOT.read_text().strip()
+    except OSError:
+        return ""
+
+
+@dataclass(frozen=True)
+class ReachedEpoch:
+    """An epoch that all partitions of a group have reached.
+
+    Attributes:
+        epoch: The epoch.
+        digest: As `Commit.digest` of it.
+        committed_at: When it was committed, microseconds since 1970 UTC.
+        boot: Of the machine.
+        partitions: Which partitions, as a number that others hardly have.
+        applied: The sum of the epochs that they have noted themselves: one that was lost, or put back as it
+            was before, has noted another.
+    """
+
+    epoch: Epoch
+    digest: str
+    committed_at: int
+    boot: str
+    partitions: int
+    applied: int
+
+    def covers(self, stores: Collection[PartitionStore]) -> bool:
+        """Whether all of some partitions, as they were opened, have come to the epoch."""
+        if all((store.applied, store.digest) == (self.epoch, self.digest) for store in stores):
+            return True
+        return (
+            self.boot == boot_of_machine() != ""
+            and self.partitions == number_of_partitions(stores)
+            and self.applied == sum(store.applied for store in stores)
+        )
+
+
+def number_of_partitions(stores: Collection[PartitionStore]) -> int:
+    """A number for some partitions that others hardly have."""
+    return zlib.crc32(json.dumps(sorted(store.identity for store in stores)).encode())
+
+
+def write_reached_epoch(path: Path, reached: ReachedEpoch) -> None:
+    """Note an epoch in place of the one before. A disk that does not take it has none.
+
+    Args:
+        path: The file.
+        reached: The epoch.
+    """
+    document = seal(json.dumps({"format": REACHED_FORMAT, **asdict(reached)}, indent=1).encode())
+    try:
+        try:
+            file = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
+        except FileNotFoundError:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            file = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
+        try:
+            # Always as long: what a kill leaves is one note or the other.
+            os.pwrite(file, document.rjust(_WRITTEN_BYTES), 0)
+        finally:
+            os.close(file)
+    except OSError:
+        path.unlink(missing_ok=True)
+
+
+def read_reached_epoch(path: Path) -> ReachedEpoch | None:
+    """The epoch that was noted; None where none was, or by another version."""
+    try:
+        document = json.loads(unseal(path.read_bytes().lstrip(), "The note"))
+        if document.pop("format") != REACHED_FORMAT:
+            return None
+        return ReachedEpoch(**document)
+    except (OSError, LivestateError, ValueError, KeyError, TypeError, AttributeError):
+        return None

@@ -1,0 +1,69 @@
+"""Texts for logs: what a statement does, without the values that it names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.errors import SqlglotError
+from sqlglot.tokenizer_core import TokenType
+
+from engine.sql.tokens import LITERAL_TOKENS
+
+LONGEST_TEXT = 100_000
+"""Characters of a text that is cut into tokens for a log."""
+_UNREADABLE = "(a text that cannot be shown without its values)"
+_SQL_LINE = re.compile(r"(\s*(?:sql|engine): )(.*)", re.DOTALL)
+_VALUES_LINE = re.compile(r"(\s*(?:points: \d+|interval)).*", re.DOTALL)
+_VALUES = LITERAL_TOKENS | {
+    TokenType.NATIONAL_STRING,
+    TokenType.RAW_STRING,
+    TokenType.NATIONAL_RAW_STRING,
+    TokenType.UNICODE_STRING,
+}
+
+
+def mask_values(sql: str, dialect: str = "duckdb") -> str:
+    """A text with `?` for each of its literals, and without its comments.
+
+    Args:
+        sql: Any text.
+        dialect: sqlglot's name of its dialect; empty for DuckDB's.
+
+    Returns:
+        The text on one line; a remark for what is no text of this dialect, or very long.
+    """
+    if len(sql) > LONGEST_TEXT:
+        return _UNREADABLE
+    try:
+        tokens = Dialect.get_or_raise(dialect or "duckdb").tokenize(sql)
+    except (SqlglotError, ValueError):
+        return _UNREADABLE
+    shown: list[str] = []
+    end = -1
+    for token in tokens:
+        if shown and token.start > end + 1:
+            shown.append(" ")
+        is_number_of_parameter = bool(shown) and shown[-1] == "$"
+        is_value = token.token_type in _VALUES and not is_number_of_parameter
+        shown.append("?" if is_value else sql[token.start : token.end + 1])
+        end = token.end
+    return " ".join("".join(shown).split())
+
+
+def mask_plan(lines: Sequence[str]) -> list[str]:
+    """The lines of EXPLAIN without values.
+
+    Args:
+        lines: As EXPLAIN gives them, in DuckDB's dialect.
+    """
+    return [_mask_line(line) for line in lines]
+
+
+def _mask_line(line: str) -> str:
+    found = _SQL_LINE.fullmatch(line)
+    if found is not None:
+        return found[1] + mask_values(found[2])
+    found = _VALUES_LINE.fullmatch(line)
+    return line if found is None else found[1]

@@ -1,0 +1,89 @@
+"""The id of a statement: what client, coordinator and peers name it by in their logs.
+
+Whoever begins a statement sets it (`StatementScope`), and everything that is logged below, in this thread or
+in one that was given the context (`run_in_context`), has it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from contextvars import ContextVar, Token, copy_context
+from typing import ParamSpec, TypeVar
+
+ID_BYTES = 8
+LONGEST_ID = 64
+_WELL_FORMED = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]{7,63}", re.ASCII)
+_current: ContextVar[str] = ContextVar("livestate_statement", default="")
+
+P = ParamSpec("P")
+Made = TypeVar("Made")
+
+
+def new_statement_id() -> str:
+    """A new id: 16 hexadecimal digits."""
+    return os.urandom(ID_BYTES).hex()
+
+
+def is_statement_id(text: str) -> bool:
+    """Whether a text may be an id: 8 to 64 ASCII letters, digits, `.`, `_` and `-`, of which the first is a
+    letter or a digit. So it can stand in a line of a log, a header and a URL.
+    """
+    return _WELL_FORMED.fullmatch(text) is not None
+
+
+def statement_id() -> str:
+    """The id of the statement that this thread works for; empty for none."""
+    return _current.get()
+
+
+class StatementScope:
+    """A context in which this thread works for a statement.
+
+    Args:
+        statement: The statement's id; empty for none.
+    """
+
+    __slots__ = ("_before", "_statement")
+
+    def __init__(self, statement: str) -> None:
+        self._statement = statement
+        self._before: Token[str] | None = None
+
+    def __enter__(self) -> None:
+        self._before = _current.set(self._statement)
+
+    def __exit__(self, *unused: object) -> None:
+        assert self._before is not None
+        _current.reset(self._before)
+
+
+def name_statement(statement: str) -> str:
+    """Name the statement that this thread works for, unless it has a name: until the scope ends.
+
+    Args:
+        statement: Its id.
+
+    Returns:
+        The id that it has now.
+    """
+    known = _current.get()
+    if known:
+        return known
+    _current.set(statement)
+    return statement
+
+
+def run_in_context(call: Callable[P, Made]) -> Callable[P, Made]:
+    """A call for another thread, which works for the same statement there.
+
+    Args:
+        call: The call.
+    """
+    context = copy_context()
+
+    def run(*args: P.args, **kwargs: P.kwargs) -> Made:
+        return context.run(call, *args, **kwargs)
+
+    return run

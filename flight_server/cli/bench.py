@@ -1,0 +1,204 @@
+"""`livestate bench`: how many statements a second a deployment answers, and how fast."""
+
+from __future__ import annotations
+
+import math
+import random
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from textwrap import shorten
+
+from rich.console import RenderableType
+
+from engine.errors import InvalidInput, LivestateError
+from flight_server.cli.render import escape_unprintable, human_seconds, new_table
+from flight_server.client.client import Client
+from flight_server.client.connection_options import ConnectionOptions
+
+_SHOWN_CHARACTERS = 60
+_WARM_UP_CALLS = 2
+_PATIENCE_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class BenchOptions:
+    """What is measured.
+
+    Attributes:
+        statements: What each client asks, in turn; the clients of a host begin with different ones.
+        clients: How many ask at once, each with a connection of its own.
+        seconds: How long.
+        numbers: The least and the largest number that `$n` may be, drawn anew for each call; None where the
+            statements have no `$n`.
+        dialect: SQL dialect of the statements.
+    """
+
+    statements: Sequence[str]
+    clients: int
+    seconds: float
+    numbers: tuple[int, int] | None = None
+    dialect: str = ""
+
+
+@dataclass
+class Measured:
+    """What the calls of one statement came to.
+
+    Attributes:
+        seconds: How long each took, to its last row.
+        rows: How many rows they gave.
+        errors: How many failed.
+    """
+
+    seconds: list[float] = field(default_factory=list)
+    rows: int = 0
+    errors: int = 0
+
+    def quantile(self, share: float) -> float:
+        """The time in which this share of the calls was done."""
+        ordered = sorted(self.seconds)
+        return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
+
+
+@dataclass(frozen=True)
+class BenchResult:
+    """What all clients saw.
+
+    Attributes:
+        statements: What came of each statement.
+        seconds: How long they asked.
+        first_error: The first message of a call that failed; empty if none did.
+    """
+
+    statements: Sequence[Measured]
+    seconds: float
+    first_error: str
+
+
+class _Asker(threading.Thread):
+    """One client."""
+
+    def __init__(
+        self,
+        host: ConnectionOptions,
+        options: BenchOptions,
+        place: int,
+        begin: threading.Event,
+        end: threading.Event,
+    ) -> None:
+        super().__init__(daemon=True)
+        self.measured = [Measured() for _ in options.statements]
+        self.first_error = ""
+        self._client = Client(host, dialect=options.dialect)
+        self._options = options
+        self._place = place % len(options.statements)
+        self._begin = begin
+        self._end = end
+
+    def run(self) -> None:
+        """Ask until the end, once at least."""
+        self._begin.wait()
+        place = self._place
+        while True:
+            self.ask(place, self.measured[place])
+            place = (place + 1) % len(self._options.statements)
+            if self._end.is_set():
+                break
+        self._client.close()
+
+    def ask(self, place: int, measured: Measured) -> None:
+        """Ask once, and note how it went."""
+        numbers = self._options.numbers
+        bound = None if numbers is None else {"n": random.randint(*numbers)}  # noqa: S311 - no secret
+        statement = self._options.statements[place]
+        started = time.perf_counter()
+        try:
+            rows = sum(
+                batch.num_rows
+                for batch in self._client.query(statement, bound if "$n" in statement else None)
+            )
+        except LivestateError as error:
+            measured.errors += 1
+            self.first_error = self.first_error or error.message
+        else:
+            measured.seconds.append(time.perf_counter() - started)
+            measured.rows += rows
+
+
+def run_bench(hosts: Sequence[ConnectionOptions], options: BenchOptions) -> BenchResult:
+    """Have clients ask for a while, and note each call.
+
+    Args:
+        hosts: Where they ask; each client has one, in turn.
+        options: What they ask.
+
+    Raises:
+        LivestateError: A statement does not run at all, or there is no host.
+    """
+    begin, end = threading.Event(), threading.Event()
+    askers = [
+        _Asker(hosts[number % len(hosts)], options, number // len(hosts), begin, end)
+        for number in range(options.clients)
+    ]
+    # Connections are made, and statements planned, before anything counts.
+    for asker in askers[: len(hosts)]:
+        for place in range(len(options.statements)):
+            for _ in range(_WARM_UP_CALLS):
+                tried = Measured()
+                asker.ask(place, tried)
+                if tried.errors:
+                    raise InvalidInput(asker.first_error)
+    for asker in askers:
+        asker.start()
+    started = time.perf_counter()
+    begin.set()
+    try:
+        end.wait(options.seconds)
+    finally:
+        end.set()
+    seconds = time.perf_counter() - started
+    for asker in askers:
+        asker.join(_PATIENCE_SECONDS)
+    return BenchResult(
+        [
+            Measured(
+                [second for asker in askers for second in asker.measured[place].seconds],
+                sum(asker.measured[place].rows for asker in askers),
+                sum(asker.measured[place].errors for asker in askers),
+            )
+            for place in range(len(options.statements))
+        ],
+        seconds,
+        next((asker.first_error for asker in askers if asker.first_error), ""),
+    )
+
+
+def bench_table(options: BenchOptions, result: BenchResult) -> RenderableType:
+    """A result for a terminal.
+
+    Args:
+        options: What was asked.
+        result: What came of it.
+    """
+    table = new_table()
+    for heading in ("", "calls", "calls/s", "rows/s", "p50", "p90", "p99", "longest", "errors", "statement"):
+        table.add_column(heading, justify="left" if heading == "statement" else "right", no_wrap=True)
+    for number, measured in enumerate(result.statements, start=1):
+        calls = len(measured.seconds)
+        times = (
+            [human_seconds(measured.quantile(share)) for share in (0.5, 0.9, 0.99, 1.0)]
+            if calls
+            else [""] * 4
+        )
+        table.add_row(
+            str(number),
+            f"{calls:,}",
+            f"{calls / result.seconds:,.1f}",
+            f"{measured.rows / result.seconds:,.0f}",
+            *times,
+            f"{measured.errors:,}",
+            escape_unprintable(shorten(options.statements[number - 1], _SHOWN_CHARACTERS, placeholder="…")),
+        )
+    return table

@@ -1,0 +1,85 @@
+"""The packages that verbs need beyond `pip install livestate`, and what is said where they are missing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
+
+import click
+
+from engine.errors import Unavailable
+from flight_server.cli.failures import show_failures
+
+
+@dataclass(frozen=True)
+class Extra:
+    """An extra of the package.
+
+    Attributes:
+        name: As `pip install 'livestate[name]'` takes it.
+        words: What its packages are, in a message.
+        modules: The names by which they are imported.
+    """
+
+    name: str
+    words: str
+    modules: tuple[str, ...]
+
+    def sentence(self, what: str) -> str:
+        """What to do to have them.
+
+        Args:
+            what: What needs them.
+        """
+        return f"{what} needs {self.words}: pip install 'livestate[{self.name}]'."
+
+
+HOST = Extra(
+    "host",
+    "the host's packages",
+    ("argon2", "cryptography", "duckdb", "jwt", "prometheus_client", "rocksdict", "sqlglot"),
+)
+SPARK = Extra("spark", "Spark's packages", ("pyspark",))
+KAFKA = Extra("kafka", "Kafka's client", ("confluent_kafka",))
+EXTRAS: Mapping[str, Extra] = {extra.name: extra for extra in (HOST, SPARK, KAFKA)}
+
+
+def check_extra(extra: Extra, what: str) -> None:
+    """See that the packages of an extra are installed, before anything is begun that needs them.
+
+    Args:
+        extra: The extra.
+        what: What needs them.
+
+    Raises:
+        Unavailable: One of them is not.
+    """
+    if any(find_spec(module) is None for module in extra.modules):
+        raise Unavailable(extra.sentence(what))
+
+
+class Verbs(click.Group):
+    """The verbs of the command, which fail in one way. One that imports what is not installed says which
+    extra has it.
+    """
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the verb.
+
+        Args:
+            ctx: The command line.
+
+        Raises:
+            ClickException: A package of an extra is missing.
+        """
+        try:
+            with show_failures():
+                return super().invoke(ctx)
+        except ModuleNotFoundError as error:
+            missing = (error.name or "").partition(".")[0]
+            extra = next((extra for extra in EXTRAS.values() if missing in extra.modules), None)
+            if extra is None:
+                raise
+            raise click.ClickException(extra.sentence(f"`livestate {ctx.invoked_subcommand}`")) from error

@@ -1,0 +1,273 @@
+"""Types of parameters, and options that several verbs take."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import os
+import re
+from collections.abc import Callable, Sequence
+from functools import partial, wraps
+from pathlib import Path
+from typing import Any
+
+import click
+
+from engine.errors import InvalidInput
+from flight_server.cli.usage import usage_errors
+
+DEFAULT_URI = "grpc://127.0.0.1:8815"
+
+
+FILE = click.Path(path_type=Path, exists=True, dir_okay=False, readable=True)
+
+
+class Names(click.ParamType[tuple[str, ...]]):
+    """Column names, separated by commas."""
+
+    name = "columns"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, ...]:
+        """The names in a text."""
+        names = tuple(name.strip() for name in value.split(",")) if isinstance(value, str) else tuple(value)
+        if not all(names):
+            self.fail(f"{value!r} has an empty name; write a,b.", param, ctx)
+        return names
+
+
+class Size(click.ParamType[int]):
+    """A number of bytes, with or without a unit."""
+
+    name = "size"
+
+    def __init__(self, *, zero: bool = False) -> None:
+        self._zero = zero
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The bytes that a text means."""
+        found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]i?)?B?\s*", str(value), re.IGNORECASE)
+        if found is None or not (float(found[1]) or self._zero):
+            self.fail(f"{value!r} is not a size; write it like 512MiB or 4GiB.", param, ctx)
+        unit = (found[2] or " ").upper()
+        base = 1024 if unit.endswith("I") else 1000
+        return int(float(found[1]) * base ** " KMGT".index(unit[0]))
+
+
+class Seconds(click.FloatRange):
+    """A length of time; unlike every other number, NaN is on neither side of a range's ends."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The seconds that a text means."""
+        seconds: float = super().convert(value, param, ctx)
+        return (
+            self.fail(f"{value!r} is no number of seconds.", param, ctx) if math.isnan(seconds) else seconds
+        )
+
+
+class Moment(click.ParamType[dt.datetime]):
+    """A point in time."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> dt.datetime:
+        """The time that a text means, in UTC where it does not say."""
+        try:
+            moment = dt.datetime.fromisoformat(str(value))
+        except ValueError:
+            self.fail(
+                f"{value!r} is not a time: write it as 2026-11-20T12:00:00; without an offset it is in UTC.",
+                param,
+                ctx,
+            )
+        return moment if moment.tzinfo is not None else moment.replace(tzinfo=dt.UTC)
+
+
+class ColumnType(click.ParamType[tuple[str, str]]):
+    """`column=SQL type`."""
+
+    name = "column=type"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, str]:
+        """The column and the type."""
+        column, equals, type_name = value.partition("=")
+        if not (column and equals and type_name):
+            self.fail(f"{value!r} is not like price=DECIMAL(10,2).", param, ctx)
+        return column, type_name
+
+
+class Claim(click.ParamType[tuple[str, str]]):
+    """`name=value`."""
+
+    name = "name=value"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, str]:
+        """The name and the value."""
+        name, equals, text = value.partition("=")
+        if not (name and equals):
+            self.fail(f"{value!r} is not like desk=rates.", param, ctx)
+        return name, text
+
+
+class NumberRange(click.ParamType[tuple[int, int]]):
+    """`from:to`."""
+
+    name = "from:to"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[int, int]:
+        """The first and the last number."""
+        found = re.fullmatch(r"(-?\d{1,18}):(-?\d{1,18})", str(value))
+        if found is None or int(found[1]) > int(found[2]):
+            self.fail(f"{value!r} is not like 1:1000000.", param, ctx)
+        return int(found[1]), int(found[2])
+
+
+def token_of(file: Path | None) -> str | None:
+    """The token to present.
+
+    Args:
+        file: The file that holds it; None for the environment's.
+
+    Returns:
+        None where there is none.
+
+    Raises:
+        BadParameter: The file cannot be read, or holds none.
+    """
+    from flight_server.client.connection_options import read_token  # noqa: PLC0415  only what talks to a host needs it
+
+    if file is None:
+        return os.environ.get("LIVESTATE_TOKEN")
+    try:
+        return read_token(file)
+    except InvalidInput as error:
+        raise click.BadParameter(error.message, param_hint="--token-file") from error
+
+
+uri_option = click.option(
+    "--uri",
+    default=DEFAULT_URI,
+    show_default=True,
+    envvar="LIVESTATE_URI",
+    help="Address of a host; host:8815 is enough.",
+)
+
+
+uris_option = click.option(
+    "--uri",
+    multiple=True,
+    help="Address of a host that is to take note at once; others do within a second. Repeatable.",
+)
+
+
+changelog_option = partial(
+    click.option,
+    "--changelog",
+    metavar="URI",
+    envvar="LIVESTATE_CHANGELOG",
+    help="The changelog: file:///dir or a path, s3://, gs://, az://.",
+)
+
+
+snapshots_kept_option = click.option(
+    "--snapshots-kept",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Snapshots that stay in the changelog, with the epochs behind them; 2 by default.",
+)
+
+
+snapshot_tail_option = click.option(
+    "--snapshot-tail",
+    type=Seconds(0),
+    metavar="SECONDS",
+    help="How long epochs before them stay; 600 by default.",
+)
+
+
+_token_option = click.option(
+    "--token-file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="File that holds the host's token; else LIVESTATE_TOKEN is taken.",
+)
+
+
+_roots_option = click.option(
+    "--tls-roots",
+    type=FILE,
+    envvar="LIVESTATE_TLS_ROOTS",
+    help="PEM certificates that vouch for the host; the system's by default.",
+)
+
+
+_user_option = click.option(
+    "--user",
+    envvar="LIVESTATE_USER",
+    help="Log in as this user; the password is LIVESTATE_PASSWORD, or asked for.",
+)
+
+
+_certificate_option = click.option(
+    "--certificate", type=FILE, help="PEM certificate that says who calls, with --key."
+)
+
+
+_key_option = click.option("--key", type=FILE, help="PEM key of --certificate.")
+
+
+def _password(user: str | None) -> str:
+    if not user:
+        return ""
+    return os.environ.get("LIVESTATE_PASSWORD") or click.prompt(
+        f"Password of {user}", hide_input=True, err=True
+    )
+
+
+def takes_connection(uri_option: Callable[[Any], Any]) -> Callable[[Callable[..., None]], Any]:
+    """Give a command the options that say how hosts are reached, as one value: its argument `connection`.
+
+    Args:
+        uri_option: The one that names hosts.
+    """
+
+    def decorate(command: Callable[..., None]) -> Any:
+        @uri_option
+        @_token_option
+        @_roots_option
+        @_user_option
+        @_certificate_option
+        @_key_option
+        @wraps(command)
+        def run(
+            uri: str | Sequence[str],
+            token_file: Path | None,
+            tls_roots: Path | None,
+            user: str | None,
+            certificate: Path | None,
+            key: Path | None,
+            **given: Any,
+        ) -> None:
+            from flight_server.client.connection_options import ConnectionOptions  # noqa: PLC0415  only these need it
+
+            with usage_errors():
+                connection = ConnectionOptions.read(
+                    uri,
+                    token=None if user and token_file is None else token_of(token_file) or None,
+                    tls_roots=tls_roots,
+                    user=user or "",
+                    password=_password(user),
+                    certificate=certificate,
+                    key=key,
+                )
+            command(connection=connection, **given)
+
+        return run
+
+    return decorate

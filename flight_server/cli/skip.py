@@ -1,0 +1,71 @@
+"""`livestate skip`: an epoch that can never be applied is passed by."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from engine.changelog import Changelog
+from engine.changelog.skipping import skip_epoch
+from engine.model.schema import Epoch, GroupName
+from flight_server.cli.operator import operator_name
+from flight_server.client.client import Client
+
+
+@dataclass(frozen=True)
+class SkipOptions:
+    """Which epoch is passed by.
+
+    Attributes:
+        group: Its store group.
+        epoch: The epoch.
+        reason: Why.
+        force: Whether to do so though hosts could apply it, or have.
+    """
+
+    group: GroupName
+    epoch: Epoch
+    reason: str
+    force: bool = False
+
+
+def skip(
+    changelog: Changelog, options: SkipOptions, hosts: Iterable[Client], say: Callable[[str], None]
+) -> None:
+    """Pass an epoch by.
+
+    Args:
+        changelog: Where it is.
+        options: Which.
+        hosts: Hosts that may say that they cannot apply it.
+        say: Gets lines for the user.
+
+    Raises:
+        LivestateError: As `skip_epoch`; or a host cannot be reached.
+    """
+    group, epoch = options.group, options.epoch
+    problem = (
+        "" if options.force else next(filter(None, (_problem(host, group, epoch) for host in hosts)), "")
+    )
+    if problem:
+        say(f"A host is kept before epoch {epoch:,} of store group {group}: {problem}")
+    recorded = skip_epoch(
+        changelog,
+        group,
+        epoch,
+        options.reason,
+        operator_name(),
+        time.time_ns() // 1000,
+        force=options.force or bool(problem),
+    )
+    say(f"{recorded.describe()}.")
+    say("Hosts go on behind it within a second. SHOW STORES, livestate verify and the hosts' logs show it.")
+
+
+def _problem(host: Client, group: GroupName, epoch: Epoch) -> str:
+    """What a host says that keeps it before an epoch; empty where nothing does."""
+    for row in host.stores().to_pylist():
+        if row["store_group"] == group and row["epoch"] < epoch and row["problem"]:
+            return str(row["problem"])
+    return ""

@@ -1,0 +1,44 @@
+"""What no host and no store could make right: such arguments and options end a command as click's own checks
+of them do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+from engine.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from engine.changelog import Changelog
+
+
+@contextmanager
+def usage_errors() -> Iterator[None]:
+    """Make mistakes of the caller's mistakes of the command line.
+
+    Raises:
+        UsageError: In place of `InvalidInput`.
+    """
+    try:
+        yield
+    except InvalidInput as error:
+        raise click.UsageError(error.message) from error
+
+
+def open_changelog(uri: str) -> Changelog:
+    """The changelog at a place, which need not be there yet.
+
+    Args:
+        uri: As the command line has it.
+
+    Raises:
+        UsageError: It is no place of a changelog.
+    """
+    from engine.changelog import Changelog  # noqa: PLC0415  it imports pyarrow and obstore
+
+    with usage_errors():
+        return Changelog.open(uri)

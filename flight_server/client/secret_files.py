@@ -1,0 +1,72 @@
+"""Files that hold what nobody else may read."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from engine.errors import InvalidInput
+
+LARGEST_FILE = 64 * 2**20
+"""Bytes of the largest file that is read: of 10,000 users it takes some 3 MiB."""
+
+
+def read_secret(file: Path, what: str) -> bytes:
+    """Read a file that only its owner, and perhaps its group, may read.
+
+    Args:
+        file: Where it is.
+        what: What it is, for the error: `The file of users`.
+
+    Returns:
+        Its bytes.
+
+    Raises:
+        InvalidInput: It cannot be read, is too large, or others can read or change it.
+    """
+    try:
+        with file.open("rb") as opened:
+            status = os.fstat(opened.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise InvalidInput(f"{what} is no regular file.")
+            if status.st_mode & (stat.S_IROTH | stat.S_IWOTH | stat.S_IWGRP):
+                raise InvalidInput(
+                    f"{what} can be read or changed by others: take that right from them (chmod 600)."
+                )
+            if status.st_size > LARGEST_FILE:
+                raise InvalidInput(f"{what} is larger than {LARGEST_FILE >> 20} MiB.")
+            return opened.read(LARGEST_FILE + 1)
+    except OSError as error:
+        raise InvalidInput(f"{what} cannot be read: {error.strerror}.") from error
+
+
+def read_secret_text(file: Path, what: str) -> str:
+    """As `read_secret`, as a text in UTF-8."""
+    try:
+        return read_secret(file, what).decode()
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"{what} is not text in UTF-8.") from error
+
+
+def write_secret(file: Path, data: bytes) -> None:
+    """Write a file that only its owner may read, as a whole or not at all.
+
+    Args:
+        file: Where; what is there is replaced.
+        data: Its bytes.
+
+    Raises:
+        InvalidInput: It cannot be written.
+    """
+    part = file.with_name(f".{file.name}.{os.getpid()}.part")
+    try:
+        part.unlink(missing_ok=True)
+        with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as opened:  # noqa: PTH123 - by descriptor
+            opened.write(data)
+            opened.flush()
+            os.fsync(opened.fileno())
+        part.replace(file)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise InvalidInput(f"The file cannot be written: {error.strerror}.") from error

@@ -1,0 +1,1 @@
+"""Who calls: what a caller presents, checked, becomes an `engine.access.principal.Principal`."""

@@ -1,0 +1,279 @@
+"""What a call presents, made a principal, or refused. The one place where that is done."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import logging
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from engine.access.principal import Principal, Proof
+from engine.errors import Unauthenticated
+from flight_server.identity.credentials import (
+    Credentials,
+    file_stamp,
+    new_session_key,
+    one_token,
+    read_credentials,
+)
+from flight_server.identity.failed_logins import FailedLogins
+from flight_server.identity.passwords import is_password
+from flight_server.identity.session_tokens import (
+    PREFIX,
+    SessionToken,
+    entry_digest,
+    read_session,
+    sign_session,
+)
+from flight_server.identity.web_tokens import key_id, web_principal
+
+LONGEST_HEADER = 16_384
+"""Characters of an authorization header: JSON Web Tokens with many claims have some 4,000."""
+MOST_KEPT = 10_000
+"""Proofs that are kept, so that each call of a client costs one look and not a signature."""
+KEPT_SECONDS = 300.0
+"""For how long a password that was right is not verified again."""
+_WANTED = "This host wants a token, or a user and a password: send a bearer token, or Basic authentication"
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class _KeptProof:
+    """A proof that was found good.
+
+    Attributes:
+        principal: Whose.
+        ends: Until when, in seconds since 1970 UTC.
+    """
+
+    principal: Principal
+    ends: float
+
+
+class Authenticator:
+    """Knows who calls. Usable from several threads.
+
+    Args:
+        token: What callers must present, as a bearer token or as the password of any user.
+        file: The security file instead.
+
+    Raises:
+        InvalidInput: It, or a file that it names, is not what it should be.
+    """
+
+    def __init__(self, *, token: str = "", file: Path | None = None) -> None:
+        self._file = file
+        self._own_session_key = new_session_key()
+        self._credentials = (
+            one_token(token) if file is None else read_credentials(file, self._own_session_key)
+        )
+        self._failed = FailedLogins()
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[bytes, _KeptProof] = OrderedDict()
+
+    @property
+    def credentials(self) -> Credentials:
+        """What the files say now."""
+        return self._credentials
+
+    @property
+    def takes_certificates(self) -> bool:
+        """Whether callers may prove themselves by a certificate."""
+        return bool(self._credentials.authorities)
+
+    def reload(self) -> None:
+        """Read the files again. From then on only what they say is good; calls that run are not ended.
+
+        Raises:
+            InvalidInput: One of them is not what it should be; all stays as it was.
+        """
+        if self._file is None:
+            return
+        credentials = read_credentials(self._file, self._own_session_key)
+        with self._lock:
+            self._credentials = credentials
+            self._kept = OrderedDict()
+
+    def has_changed(self) -> bool:
+        """Whether one of the files is another than the one that was read last."""
+        return any(file_stamp(file) != stamp for file, stamp in self._credentials.files.items())
+
+    def principal_of_headers(self, authorization: Sequence[str]) -> Principal | None:
+        """Who presents these headers.
+
+        Args:
+            authorization: The values of `authorization`; Go's client sends the same one twice.
+
+        Returns:
+            The principal; None where there is no such header, which a certificate may make up for.
+
+        Raises:
+            Unauthenticated: It proves nobody.
+            LimitExceeded: Too many log in at once.
+        """
+        values = set(authorization)
+        if not values:
+            if self.takes_certificates:
+                return None
+            raise Unauthenticated(f"{_WANTED}.")
+        if len(values) > 1:
+            raise Unauthenticated("The call has several different authorization headers: send one.")
+        (value,) = values
+        if len(value) > LONGEST_HEADER:
+            raise Unauthenticated(f"The authorization header is longer than {LONGEST_HEADER} characters.")
+        digest, now = hashlib.sha256(value.encode()).digest(), time.time()
+        credentials, kept = self._credentials, self._kept
+        proof = kept.get(digest)
+        if proof is not None and now < proof.ends:
+            return proof.principal
+        proof = self._proof(value, credentials, now)
+        with self._lock:
+            # What was proved by files that are replaced meanwhile is not kept beyond them.
+            if kept is self._kept:
+                kept[digest] = proof
+                while len(kept) > MOST_KEPT:
+                    kept.popitem(last=False)
+        return proof.principal
+
+    def principal_of_certificate(self, subject: str) -> Principal:
+        """Who has a certificate.
+
+        Args:
+            subject: The first alternative name of the certificate that TLS has verified, or its common name;
+                empty without one.
+
+        Raises:
+            Unauthenticated: Nobody known.
+        """
+        named = self._credentials.certificates.get(subject)
+        if named is None:
+            raise Unauthenticated(
+                f"{_WANTED}, or a certificate that the host knows."
+                if not subject
+                else "The certificate is good, and this host knows nobody of its subject."
+            )
+        return _add_grants(
+            Principal(named.name, named.roles, Proof.CERTIFICATE, named.claims), self._credentials
+        )
+
+    def bearer(self, authorization: Sequence[str]) -> str:
+        """What a client that has logged in presents from now on.
+
+        Args:
+            authorization: The headers of its log-in, which `principal_of_headers` has found good.
+
+        Returns:
+            A bearer token: the same for who came with one, a session token for a user with a password.
+        """
+        scheme, proof = _parts(authorization[0])
+        if scheme == "bearer":
+            return proof
+        credentials = self._credentials
+        pair = _name_and_password(proof)
+        user = None if pair is None else credentials.users.get(pair[0])
+        if user is None:
+            # The password was a static token, or the user has gone this very moment.
+            return "" if pair is None else pair[1]
+        ends = int(time.time()) + credentials.options.session_seconds
+        return sign_session(
+            SessionToken(user.name, entry_digest(user.password), ends), credentials.session_key
+        )
+
+    def _proof(self, value: str, credentials: Credentials, now: float) -> _KeptProof:
+        scheme, proof = _parts(value)
+        if scheme == "bearer":
+            return _bearer_proof(proof, credentials, now)
+        pair = _name_and_password(proof) if scheme == "basic" else None
+        if pair is None:
+            raise Unauthenticated(f"{_WANTED}.")
+        name, password = pair
+        # Drivers that know only users send a static token as the password of any.
+        token = _token_proof(password, credentials, now)
+        return token if token is not None else self._password_proof(name, password, credentials, now)
+
+    def _password_proof(self, name: str, password: str, credentials: Credentials, now: float) -> _KeptProof:
+        clock = time.monotonic()
+        delay = self._failed.delay(name, clock)
+        if delay > 0:
+            raise Unauthenticated(
+                f"Too many log-ins of this user have failed: wait {delay:.0f} s and try again."
+            )
+        user = credentials.users.get(name)
+        if not is_password(None if user is None else user.password, password) or user is None:
+            self._failed.add(name, clock)
+            _log.warning(
+                "a log-in has failed: user %r", name[:100], extra={"repeats": f"log-in {name[:100]}"}
+            )
+            raise Unauthenticated("User and password are wrong, or the token in the password's place is.")
+        self._failed.forget(name)
+        return _KeptProof(_user_principal(user.name, credentials), now + KEPT_SECONDS)
+
+
+def _bearer_proof(proof: str, credentials: Credentials, now: float) -> _KeptProof:
+    token = _token_proof(proof, credentials, now)
+    if token is not None:
+        return token
+    if proof.startswith(PREFIX):
+        return _session_proof(proof, credentials, now)
+    if credentials.web_keys is None or credentials.options.jwt is None:
+        raise Unauthenticated("This host does not know the bearer token.")
+    principal, ends = web_principal(proof, credentials.web_keys.keys(key_id(proof)), credentials.options.jwt)
+    return _KeptProof(_add_grants(principal, credentials), ends)
+
+
+def _token_proof(proof: str, credentials: Credentials, now: float) -> _KeptProof | None:
+    # What a digest is found by tells nothing of the token, however long the look takes.
+    token = credentials.tokens.get(hashlib.sha256(proof.encode()).hexdigest())
+    if token is None:
+        return None
+    ends = float("inf") if token.expires is None else token.expires.timestamp()
+    if now >= ends:
+        raise Unauthenticated("The token has expired.")
+    principal = Principal(token.name, token.roles, Proof.TOKEN, token.claims)
+    return _KeptProof(_add_grants(principal, credentials), ends)
+
+
+def _session_proof(proof: str, credentials: Credentials, now: float) -> _KeptProof:
+    session = read_session(proof, credentials.session_key)
+    user = None if session is None else credentials.users.get(session.name)
+    if session is None or user is None or session.entry != entry_digest(user.password):
+        raise Unauthenticated("The log-in is not good any more: log in again.")
+    if now >= session.ends:
+        raise Unauthenticated("The log-in has ended: log in again.")
+    return _KeptProof(_user_principal(user.name, credentials), session.ends)
+
+
+def _user_principal(name: str, credentials: Credentials) -> Principal:
+    user = credentials.users[name]
+    return _add_grants(Principal(user.name, user.roles, Proof.PASSWORD, user.claims), credentials)
+
+
+def _add_grants(principal: Principal, credentials: Credentials) -> Principal:
+    options = credentials.options
+    return replace(
+        principal,
+        grants=options.grants(principal.roles),
+        limits=options.limits_of(principal.roles),
+    )
+
+
+def _parts(authorization: str) -> tuple[str, str]:
+    scheme, _, proof = authorization.partition(" ")
+    return scheme.lower(), proof.strip()
+
+
+def _name_and_password(proof: str) -> tuple[str, str] | None:
+    """What Basic authentication (RFC 7617) says; None for what is none."""
+    try:
+        # Go's client leaves the padding out.
+        text = base64.b64decode(proof + "=" * (-len(proof) % 4)).decode()
+    except ValueError:
+        return None
+    name, colon, password = text.partition(":")
+    return (name, password) if colon else None

@@ -1,0 +1,101 @@
+"""Where the keys of JSON Web Tokens come from: a file, or an address that is asked again."""
+
+from __future__ import annotations
+
+import threading
+import time
+import urllib.error
+import urllib.request
+from http.client import HTTPException, HTTPMessage
+from pathlib import Path
+from typing import IO
+
+from engine.access.security_file import SECRET_ALGORITHMS, JwtOptions
+from engine.errors import InvalidInput, LivestateError
+from flight_server.client.secret_files import read_secret
+from flight_server.identity.web_tokens import SigningKeys, parse_keys
+
+SECONDS_BETWEEN_ASKS = 30.0
+"""How often an address is asked at most, however many tokens name keys that nobody knows."""
+REFRESH_SECONDS = 600.0
+"""After how long it is asked again, so that a key that its owner has withdrawn is not taken any more."""
+TIMEOUT_SECONDS = 5.0
+LARGEST_ANSWER = 2**20
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Follows no redirect: it could lead to an address that nobody has named."""
+
+    def redirect_request(
+        self,
+        req: urllib.request.Request,
+        fp: IO[bytes],
+        code: int,
+        msg: str,
+        headers: HTTPMessage,
+        newurl: str,
+    ) -> None:
+        return None
+
+
+class KeySource:
+    """The keys of one issuer. Usable from several threads.
+
+    Args:
+        options: Where they are, and what they may sign.
+        directory: Where a file without a directory is.
+
+    Raises:
+        InvalidInput: They cannot be read, or hold no key that can be used.
+    """
+
+    def __init__(self, options: JwtOptions, directory: Path) -> None:
+        self._options = options
+        self._is_address = options.keys.startswith("https://")
+        self._lock = threading.Lock()
+        self._asked = time.monotonic()
+        self._keys = self._read_address() if self._is_address else self._read_file(directory / options.keys)
+
+    def keys(self, key_id: str) -> SigningKeys:
+        """The keys, asked for again if one is wanted that is not among them, or they are old.
+
+        Args:
+            key_id: The key that is wanted.
+        """
+        if not self._is_address:
+            return self._keys
+        age = time.monotonic() - self._asked
+        is_due = age > REFRESH_SECONDS or (key_id not in self._keys.keys and age > SECONDS_BETWEEN_ASKS)
+        if is_due and self._lock.acquire(blocking=False):
+            try:
+                self._asked = time.monotonic()
+                self._keys = self._read_address()
+            except LivestateError:
+                # Those that are known stay good: an issuer that is away for a while locks nobody out.
+                pass
+            finally:
+                self._lock.release()
+        return self._keys
+
+    def _read_file(self, file: Path) -> SigningKeys:
+        if self._options.algorithms[0] in SECRET_ALGORITHMS:
+            return parse_keys(read_secret(file, "The secret that signs JSON Web Tokens"), self._options)
+        try:
+            return parse_keys(file.read_bytes()[: LARGEST_ANSWER + 1], self._options)
+        except OSError as error:
+            raise InvalidInput(
+                f"The keys that sign JSON Web Tokens cannot be read: {error.strerror}."
+            ) from error
+
+    def _read_address(self) -> SigningKeys:
+        opener = urllib.request.build_opener(_NoRedirects)
+        try:
+            with opener.open(self._options.keys, timeout=TIMEOUT_SECONDS) as answer:
+                data = answer.read(LARGEST_ANSWER + 1)
+        except (urllib.error.URLError, HTTPException, OSError, ValueError) as error:
+            raise InvalidInput(
+                f"The keys that sign JSON Web Tokens cannot be fetched from {self._options.keys}."
+            ) from error
+        if len(data) > LARGEST_ANSWER:
+            raise InvalidInput("The keys that sign JSON Web Tokens are larger than 1 MiB.")
+        return parse_keys(data, self._options)

@@ -1,0 +1,202 @@
+"""The audit log: who asked what, and what came of it. A JSON object a line, for other programs to read."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from logging.handlers import WatchedFileHandler
+from pathlib import Path
+from typing import Any
+
+from engine.access.principal import Principal
+from engine.errors import InvalidInput, LivestateError
+from engine.exec.query_result import QueryMetadata, QueryResult
+from engine.telemetry.statement_ids import statement_id
+from flight_server.server.slow_statements import RunStatement, log_if_slow
+from flight_server.server.statement_meter import StatementMeter
+from flight_server.wire.boundary import kind_name
+
+LONGEST_SQL = 10_000
+"""Characters of a statement that are kept; its digest is of all."""
+OK = "ok"
+
+
+class AuditLog:
+    """Writes events. Safe for threads. The file may be moved away at any time, and is made anew then.
+
+    Args:
+        file: Where; it is made for its owner alone.
+        has_texts: Whether statements are written, and not their digests alone.
+
+    Raises:
+        InvalidInput: It cannot be written.
+    """
+
+    def __init__(self, file: Path, *, has_texts: bool = True) -> None:
+        self._has_texts = has_texts
+        try:
+            os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
+            self._handler = WatchedFileHandler(file, encoding="utf-8")
+        except OSError as error:
+            raise InvalidInput(f"The audit log cannot be written: {error.strerror}.") from error
+
+    def write(self, event: str, principal: Principal, peer: str, facts: Mapping[str, Any]) -> None:
+        """Write a line.
+
+        Args:
+            event: What happened: `statement`, `keys`, `action`, `refused`, `reload`.
+            principal: Who did it.
+            peer: Where from, as gRPC has it; empty where that is not known.
+            facts: What else there is to say, as JSON has it; of `sql` the digest is written, too.
+        """
+        said = dict(facts)
+        if "sql" in said:
+            text = said.pop("sql")
+            said["sql_sha256"] = hashlib.sha256(text.encode()).hexdigest()
+            if self._has_texts:
+                said["sql"] = text[:LONGEST_SQL]
+        line = {
+            "at": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "event": event,
+            "principal": principal.name,
+            "proof": principal.proof.value,
+            "peer": peer,
+            **said,
+        }
+        record = logging.LogRecord("audit", logging.INFO, "", 0, json.dumps(line), None, None)
+        # A full disk is told by the host's own log; who asks is not to suffer from it.
+        self._handler.handle(record)
+
+    def close(self) -> None:
+        """Write nothing more."""
+        self._handler.close()
+
+
+class AuditedCall:
+    """One call, and what is told of it: while it runs, and by its line in the audit log.
+
+    Args:
+        log: Where it is written; None: nowhere.
+        event: As `AuditLog.write`.
+        principal: Who calls.
+        context: The call's `flight.ServerCallContext`.
+        sql: The statement; empty where there is none.
+        dialect: The statement's dialect; empty for the host's default.
+        slow_seconds: How long the quickest one takes that is told by the host's log; None: none is.
+        meter: Counts it; None: nobody does.
+
+    Attributes:
+        event: As the argument.
+        principal: Likewise.
+        sql: Likewise.
+        peer: Where it comes from.
+        rows: How many were sent so far.
+        size: Their bytes.
+    """
+
+    def __init__(
+        self,
+        log: AuditLog | None,
+        event: str,
+        principal: Principal,
+        context: Any,
+        sql: str = "",
+        *,
+        dialect: str = "",
+        slow_seconds: float | None = None,
+        meter: StatementMeter | None = None,
+    ) -> None:
+        self._log = log
+        self._meter = meter
+        self.event = event
+        self.principal = principal
+        self.peer = peer_of(context)
+        self.sql = sql
+        self._facts: dict[str, Any] = {"sql": sql} if sql else {}
+        if log is not None and statement_id():
+            self._facts["statement"] = statement_id()
+        self._dialect = dialect
+        self._slow_seconds = slow_seconds
+        self._metadata: QueryMetadata | None = None
+        self._explain: Callable[[], Sequence[str]] | None = None
+        self._started = time.perf_counter()
+        self._outcome = OK
+        self.rows = 0
+        self.size = 0
+
+    @property
+    def seconds(self) -> float:
+        """How long it has taken so far."""
+        return round(time.perf_counter() - self._started, 6)
+
+    def add(self, **facts: Any) -> None:
+        """Add to what is said of it."""
+        if self._log is not None:
+            self._facts.update(facts)
+
+    def note_result(self, result: QueryResult) -> None:
+        """Take note of what a statement read, and how."""
+        self._metadata, self._explain = result.metadata, result.explain
+        self.add(epochs=dict(result.metadata.epochs))
+
+    def count(self, rows: int, size: int) -> None:
+        """Count rows that are sent, and their bytes."""
+        self.rows += rows
+        self.size += size
+
+    def break_off(self, error: Exception) -> None:
+        """Take note that it failed when rows were on their way."""
+        self.fail(error)
+        if self._meter is not None:
+            self._meter.note_failure(error)
+
+    def fail(self, error: Exception) -> None:
+        """Take note that it failed."""
+        if isinstance(error, LivestateError):
+            self._outcome = kind_name(error)
+            self.add(error=error.message)
+        else:
+            self._outcome = "Defect"
+
+    def end(self) -> None:
+        """Write its lines, and have it counted. May be called again."""
+        log, self._log = self._log, None
+        meter, self._meter = self._meter, None
+        if meter is not None and self._outcome == OK:
+            meter.note(self.event, self._metadata, self.seconds, self.rows, self.size)
+        slow_seconds, self._slow_seconds = self._slow_seconds, None
+        if slow_seconds is not None:
+            log_if_slow(self._run_statement(), slow_seconds)
+            self._explain = None
+        if log is None:
+            return
+        facts = {**self._facts, "rows": self.rows, "bytes": self.size, "seconds": self.seconds}
+        log.write(self.event, self.principal, self.peer, {**facts, "outcome": self._outcome})
+
+    def _run_statement(self) -> RunStatement:
+        return RunStatement(
+            self.event,
+            self.sql,
+            self._dialect,
+            self.principal.name,
+            self.seconds,
+            self.rows,
+            self.size,
+            self._outcome,
+            self._metadata,
+            self._explain,
+        )
+
+
+def peer_of(context: Any) -> str:
+    """Where a call comes from.
+
+    Args:
+        context: The call's `flight.ServerCallContext`.
+    """
+    return str(context.peer())

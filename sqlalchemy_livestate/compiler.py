@@ -1,0 +1,112 @@
+"""From SQLAlchemy's expressions to livestate's SQL, which is DuckDB's; and refusals of what would write."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from sqlalchemy import exc, types
+from sqlalchemy.sql import compiler
+
+READ_ONLY = "livestate answers queries alone: rows come from the jobs that write to its changelog."
+
+
+_RESERVED = (
+    "anti asof at by cast concurrently cross describe full glob ilike inner isnull join lambda "
+    "lateral left like map natural notnull outer pivot pivot_longer pivot_wider positional qualify "
+    "returning right semi show similar struct summarize tablesample try_cast unpack unpivot variadic window"
+)
+"""Words that DuckDB reserves beside those that SQLAlchemy knows."""
+
+
+class LivestateCompiler(compiler.SQLCompiler):
+    """Writes queries."""
+
+    def limit_clause(self, select: Any, **kw: Any) -> str:
+        """LIMIT and OFFSET, each without the other where the other is not asked for."""
+        parts = (("LIMIT", select._limit_clause), ("OFFSET", select._offset_clause))  # noqa: SLF001 - SQLAlchemy's own way
+        return "".join(
+            f"\n {word} {self.process(clause, **kw)}" for word, clause in parts if clause is not None
+        )
+
+    def visit_now_func(self, fn: Any, **kw: Any) -> str:
+        """The time of the statement, with its zone."""
+        return "now()"
+
+    def visit_date_trunc_func(self, fn: Any, **kw: Any) -> str:
+        """A time cut down; the unit stands in the text, as what a parameter is called has no type."""
+        unit, *moment = fn.clauses
+        parts = [self.process(unit, **{**kw, "literal_binds": True})]
+        return f"{fn.name}({', '.join([*parts, *(self.process(each, **kw) for each in moment)])})"
+
+    visit_date_part_func = visit_date_trunc_func
+
+    def visit_regexp_match_op_binary(self, binary: Any, operator: Any, **kw: Any) -> str:
+        """`column.regexp_match(…)`, which finds the pattern anywhere."""
+        return f"regexp_matches({self.process(binary.left, **kw)}, {self.process(binary.right, **kw)})"
+
+    def visit_not_regexp_match_op_binary(self, binary: Any, operator: Any, **kw: Any) -> str:
+        """Its opposite."""
+        return f"NOT {self.visit_regexp_match_op_binary(binary, operator, **kw)}"
+
+    def visit_ilike_op_binary(self, binary: Any, operator: Any, **kw: Any) -> str:
+        """`column.ilike(…)`."""
+        escape = binary.modifiers.get("escape")
+        found = f"{self.process(binary.left, **kw)} ILIKE {self.process(binary.right, **kw)}"
+        return (
+            found if escape is None else f"{found} ESCAPE {self.render_literal_value(escape, types.String())}"
+        )
+
+    def visit_not_ilike_op_binary(self, binary: Any, operator: Any, **kw: Any) -> str:
+        """Its opposite."""
+        return f"NOT ({self.visit_ilike_op_binary(binary, operator, **kw)})"
+
+    def _refuse(self, *_: Any, **kw: Any) -> NoReturn:
+        raise exc.CompileError(READ_ONLY)
+
+    visit_insert = visit_update = visit_delete = _refuse
+
+    def for_update_clause(self, select: Any, **kw: Any) -> NoReturn:
+        """Refuse to lock rows.
+
+        Raises:
+            CompileError: Always.
+        """
+        raise exc.CompileError("livestate locks no rows: leave FOR UPDATE out.")
+
+
+class LivestateDDLCompiler(compiler.DDLCompiler):
+    """Refuses all that would make or change tables."""
+
+    def _refuse(self, *_: Any, **kw: Any) -> NoReturn:
+        raise exc.CompileError(READ_ONLY)
+
+    visit_create_table = visit_drop_table = visit_create_schema = visit_drop_schema = _refuse
+    visit_create_index = visit_drop_index = visit_create_sequence = visit_drop_sequence = _refuse
+    visit_create_view = visit_drop_view = visit_add_constraint = visit_drop_constraint = _refuse
+    visit_set_table_comment = visit_set_column_comment = _refuse
+
+
+class LivestateTypeCompiler(compiler.GenericTypeCompiler):
+    """Writes types, where DuckDB's names mean something else."""
+
+    def visit_FLOAT(self, type_: Any, **kw: Any) -> str:  # noqa: N802 - SQLAlchemy's name
+        """Python's floats have 64 bits, DuckDB's FLOAT has 32."""
+        return "FLOAT" if type_.precision is not None and type_.precision <= 24 else "DOUBLE"
+
+    def visit_DATETIME(self, type_: Any, **kw: Any) -> str:  # noqa: N802 - SQLAlchemy's name
+        """A time without a zone."""
+        return self.visit_TIMESTAMP(type_, **kw)
+
+    def visit_TIMESTAMP(self, type_: Any, **kw: Any) -> str:  # noqa: N802 - SQLAlchemy's name
+        """A time, maybe with a zone."""
+        return "TIMESTAMP WITH TIME ZONE" if getattr(type_, "timezone", False) else "TIMESTAMP"
+
+    def visit_ARRAY(self, type_: Any, **kw: Any) -> str:  # noqa: N802 - SQLAlchemy's name
+        """A list."""
+        return f"{self.process(type_.item_type, **kw)}[]"
+
+
+class LivestateIdentifierPreparer(compiler.IdentifierPreparer):
+    """Knows which names need quotation marks."""
+
+    reserved_words = compiler.RESERVED_WORDS | set(_RESERVED.split())

@@ -1,0 +1,123 @@
+"""Hosts that ask who calls: a stranger learns nothing, and a role that sees a part learns no more than there
+were if the rest did not exist.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.changelog import Changelog, append_table
+from engine.model.schema import define_store
+from flight_server.cli.credentials import add_token
+from flight_server.client.secret_files import write_secret
+from tests.fuzz.calls import Answer, Call, fault, outcome
+from tests.fuzz.host import HOST_OPTIONS, ROWS, rows
+from tests.support.host_processes import HostProcess, host_processes
+
+VISIBLE = ("k", "a", "b")
+_ROLE = """
+[security]
+tokens = "tokens.toml"
+peer_token = "host"
+[roles.part]
+stores = ["t"]
+columns = ["k", "a", "b"]
+rows = "a < 500"
+"""
+_OF_THE_MOMENT = frozenset({"DeadlineExceeded", "Cancelled", "Unavailable", "LimitExceeded"})
+"""Kinds of errors that depend on how busy a host is."""
+_WITHOUT_IDENTITY = frozenset({"UNAUTHENTICATED"})
+_FLIGHTS_OWN = frozenset({"INVALID_ARGUMENT", "UNIMPLEMENTED", "INTERNAL", "RESOURCE_EXHAUSTED", "UNKNOWN"})
+"""What Flight says to what is no message, before it asks who calls; and `UNKNOWN` where a host breaks off."""
+
+
+@dataclass(frozen=True)
+class GuardedHosts:
+    """Two hosts of which callers see the same.
+
+    Attributes:
+        host: Holds more than the role may see.
+        permitted: Holds the rest alone.
+        token: Of the role, good for both.
+    """
+
+    host: HostProcess
+    permitted: HostProcess
+    token: str
+
+
+@contextmanager
+def guarded_hosts(directory: Path) -> Iterator[GuardedHosts]:
+    """Start both for the length of the block.
+
+    Args:
+        directory: For changelogs, data and credentials.
+    """
+    token = add_token(directory / "tokens.toml", "ann", ["part"], {}, None)
+    peer = add_token(directory / "tokens.toml", "host", ["peer"], {}, None)
+    write_secret(directory / "host", peer.encode())
+    security = directory / "security.toml"
+    security.write_text(_ROLE, encoding="utf-8")
+    with (
+        _host(directory / "more", security, peer) as host,
+        _host(directory / "permitted", security, peer, is_permitted=True) as permitted,
+    ):
+        yield GuardedHosts(host, permitted, token)
+
+
+@contextmanager
+def _host(
+    directory: Path, security: Path, token: str, *, is_permitted: bool = False
+) -> Iterator[HostProcess]:
+    directory.mkdir()
+    uri = (directory / "changelog").as_uri()
+    changelog = Changelog.open(uri)
+    table = rows()
+    if is_permitted:
+        table = table.select(list(VISIBLE)).filter([number % 1000 < 500 for number in range(ROWS)])
+    append_table(changelog, define_store("t", table.schema, ["k"], partitions=2), table)
+    if not is_permitted:
+        append_table(changelog, define_store("u", rows().schema, ["k"], partitions=2), rows().slice(0, 40))
+    options = [*HOST_OPTIONS, "--security", str(security)]
+    with host_processes(directory, uri, "a", options=options, token=token) as hosts:
+        yield hosts["a"]
+
+
+def stranger_fault(call: Call, answer: Answer) -> str | None:
+    """What is wrong with an answer to somebody who proves nothing; None for nothing."""
+    if answer.trailer is None:
+        if answer.code in _WITHOUT_IDENTITY:
+            return None
+        if answer.code in _FLIGHTS_OWN and not answer.messages:
+            return fault(call, answer) if answer.code != "UNKNOWN" else None
+        return f"a stranger got {answer.code}, {answer.messages} messages: {answer.details[:200]}"
+    return None if outcome(answer) == "Unauthenticated" else f"a stranger was told {answer.trailer[:300]}"
+
+
+def difference(answer: Answer, permitted: Answer) -> str | None:
+    """How two answers differ that should be the same; None where they do not.
+
+    Args:
+        answer: Of the host that holds more.
+        permitted: Of the one that does not.
+    """
+    # Beyond a soft limit gRPC takes headers now and then.
+    codes = {answer.code, permitted.code}
+    if {outcome(answer), outcome(permitted)} & _OF_THE_MOMENT or "RESOURCE_EXHAUSTED" in codes:
+        return None
+    said, wanted = _lasting_parts(answer), _lasting_parts(permitted)
+    return None if said == wanted else f"tells what is hidden: {said!r} in place of {wanted!r}"
+
+
+def _lasting_parts(answer: Answer) -> tuple[object, ...]:
+    """What of an answer is the same each time: of rows how many messages, of an error every byte."""
+    if answer.code == "OK":
+        return (answer.code, answer.messages)
+    if answer.trailer is None:
+        return (answer.code, answer.details)
+    said = json.loads(answer.trailer)
+    return (answer.code, said["kind"], said["message"])

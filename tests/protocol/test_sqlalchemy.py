@@ -1,0 +1,230 @@
+"""SQLAlchemy over the real ADBC driver: reflection, statements, and the tools that stand on it."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import polars as pl
+import pytest
+import sqlalchemy as sa
+from adbc_driver_manager.dbapi import Connection
+
+from engine.changelog import Changelog, append_table
+from engine.model.schema import define_store
+from flight_server.cli.credentials import add_token, add_user
+from flight_server.client.secret_files import write_secret
+from flight_server.host.host import Host, HostOptions
+from tests.protocol.conftest import SONGS, TYPED
+from tests.support.certificate import Certificate
+from tests.support.started_host import start_host
+
+MAY = dt.datetime(2024, 5, 1)  # noqa: DTZ001 - a TIMESTAMP has no zone
+
+
+@pytest.fixture(scope="module")
+def engine(host: Host) -> Iterator[sa.Engine]:
+    engine = sa.create_engine(host.uri.replace("grpc://", "livestate://"))
+    yield engine
+    engine.dispose()
+
+
+def test_stores_are_reflected_with_keys_and_types(engine: sa.Engine) -> None:
+    inspector = sa.inspect(engine)
+    assert inspector.get_schema_names() == ["main"]
+    assert inspector.get_table_names() == ["Odd 100%_name", "big", "songs", "typed"]
+    assert inspector.get_view_names() == []
+    assert inspector.has_table("songs")
+    assert not inspector.has_table("nothing")
+    assert inspector.get_pk_constraint("songs") == {
+        "constrained_columns": ["song_id"],
+        "name": "songs_song_id_pkey",
+    }
+    columns = inspector.get_columns("typed", schema="main")
+    assert [column["name"] for column in columns] == TYPED.names
+    assert [column["nullable"] for column in columns] == [field.nullable for field in TYPED]
+    assert not (inspector.get_foreign_keys("songs") or inspector.get_indexes("songs"))
+    assert inspector.get_table_comment("songs") == {"text": None}
+    for call in (inspector.get_columns, inspector.get_pk_constraint, inspector.get_foreign_keys):
+        with pytest.raises(sa.exc.NoSuchTableError):
+            call("nothing")
+    metadata = sa.MetaData()
+    metadata.reflect(engine)
+    assert set(metadata.tables) == {"Odd 100%_name", "big", "songs", "typed"}
+    typed = metadata.tables["typed"]
+    assert {column.name: str(column.type) for column in typed.c} == {
+        "id": "BIGINT",
+        "tiny": "SMALLINT",
+        "unsigned": "NUMERIC(20, 0)",
+        "single": "REAL",
+        "amount": "DECIMAL(12, 3)",
+        "name": "VARCHAR",
+        "raw": "BLOB",
+        "flag": "BOOLEAN",
+        "day": "DATE",
+        "moment": "TIMESTAMP",
+        "instant": "TIMESTAMP",
+        "tags": "ARRAY",
+        "counts": "MAP(VARCHAR, BIGINT)",
+        "point": 'STRUCT("x" BIGINT, "y" VARCHAR)',
+    }
+    with engine.connect() as connection:
+        row = connection.execute(sa.select(typed).where(typed.c.id == 1)).mappings().one()
+    assert row["amount"] == Decimal("12345.678")
+    assert row["day"] == dt.date(2024, 5, 17)
+    assert row["unsigned"] == 2**63 + 1
+
+
+def test_the_usual_statements_are_compiled(engine: sa.Engine) -> None:
+    songs = sa.Table("songs", sa.MetaData(), autoload_with=engine)
+    odd = sa.Table("Odd 100%_name", sa.MetaData(), autoload_with=engine)
+    c = songs.c
+    typed = sa.Table("typed", sa.MetaData(), autoload_with=engine)
+    moment = typed.c.moment
+    with engine.connect() as connection:
+
+        def values(statement: Any) -> list[object]:
+            return list(connection.execute(statement).scalars())
+
+        assert values(sa.select(c.title).order_by(c.song_id).limit(1).offset(1)) == ["two"]
+        assert values(sa.select(c.title).order_by(c.song_id).offset(2)) == ["three"]
+        assert values(sa.select(c.title).where(c.song_id.in_([1, 3])).order_by(c.title)) == ["one", "three"]
+        assert values(sa.select(c.title).where(c.song_id.in_([]))) == []
+        assert values(sa.select(odd.c['va"lue']).where(odd.c["a key"] == "k")) == [1]
+        assert values(sa.select(sa.cast(c.plays, sa.String)).where(c.song_id == 1)) == ["10"]
+        assert values(sa.select(sa.cast(c.plays, sa.Float) / 3).where(c.song_id == 1)) == [10 / 3]
+        assert values(sa.select(c.plays / 4).where(c.song_id == 1)) == [2.5]
+        assert values(sa.select(c.plays // 4).where(c.song_id == 1)) == [2]
+        assert values(sa.select(c.title + "!").where(c.title.ilike("TW%"))) == ["two!"]
+        assert values(sa.select(c.song_id).where(c.title.regexp_match("^t.*e$"))) == [3]
+        assert values(sa.select(c.song_id).where(~c.title.contains("o", autoescape=True))) == [3]
+        assert values(sa.select(sa.func.date_trunc("month", moment)).where(typed.c.id == 1)) == [MAY]
+        assert values(sa.select(sa.extract("hour", moment)).where(typed.c.id == 1)) == [12]
+        assert values(sa.select(sa.case((c.plays > 15, "much"), else_="few")).order_by(c.song_id)) == [
+            "few",
+            "much",
+            "much",
+        ]
+        ranked = sa.select(c.title, sa.func.row_number().over(order_by=c.plays.desc()).label("place"))
+        best = ranked.cte("best")
+        assert values(sa.select(best.c.title).where(best.c.place == 1)) == ["three"]
+        assert values(sa.select(sa.func.count()).select_from(songs.join(odd, sa.true()))) == [3]
+        assert values(sa.select(sa.literal(None).is_distinct_from(c.plays)).limit(1)) == [True]
+        assert values(
+            sa.union_all(sa.select(c.song_id), sa.select(c.plays)).order_by(sa.text("1")).limit(4)
+        ) == [
+            1,
+            2,
+            3,
+            10,
+        ]
+        assert len(connection.execute(sa.text("EXPLAIN SELECT * FROM songs WHERE song_id = 1")).all()) > 1
+        now = values(sa.select(sa.func.now()))[0]
+        assert isinstance(now, dt.datetime)
+        assert now.tzinfo is not None
+
+
+def test_what_would_write_is_refused(engine: sa.Engine) -> None:
+    metadata = sa.MetaData()
+    songs = sa.Table("songs", metadata, autoload_with=engine)
+    with engine.connect() as connection:
+        for statement in (
+            sa.insert(songs).values(song_id=4),
+            sa.update(songs).values(plays=1),
+            sa.delete(songs),
+            sa.schema.CreateTable(songs),
+            sa.schema.DropTable(songs),
+        ):
+            with pytest.raises(sa.exc.CompileError, match="livestate answers queries alone"):
+                connection.execute(statement)
+        with pytest.raises(sa.exc.CompileError, match="locks no rows"):
+            connection.execute(sa.select(songs).with_for_update())
+        with pytest.raises(sa.exc.DatabaseError, match="INSERT is not supported: statements only read"):
+            connection.execute(sa.text("INSERT INTO songs VALUES (4, 'four', 4)"))
+        with pytest.raises(sa.exc.DatabaseError, match="There is no store nothing"):
+            connection.execute(sa.text("SELECT * FROM nothing")).all()
+        connection.commit()
+        connection.rollback()
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("livestate://localhost?tlss=true", "has no option 'tlss'; there are tls, token_file,"),
+        ("livestate://localhost?tls=maybe", "is true or false"),
+        ("livestate://", "names a host"),
+        ("livestate://localhost/other", "There is no database 'other'"),
+        ("livestate://localhost?token_file=/nowhere", "token file cannot be read"),
+        ("livestate://ann@localhost", "a user, without ':' in its name, and a password"),
+    ],
+)
+def test_a_wrong_url_is_told(url: str, message: str) -> None:
+    with pytest.raises(sa.exc.ArgumentError, match=message):
+        sa.create_engine(url).connect()
+
+
+def test_options_of_the_url_reach_the_host(host: Host) -> None:
+    place = host.uri.removeprefix("grpc://")
+    engine = sa.create_engine(f"livestate://{place}/main?dialect=spark&timeout=50", pool_pre_ping=True)
+    with engine.connect() as connection:
+        assert connection.execute(sa.text("SELECT `title` FROM `songs` WHERE `song_id` = 2")).all() == [
+            ("two",)
+        ]
+    engine.dispose()
+
+
+def test_pandas_reads_tables_and_statements(engine: sa.Engine) -> None:
+    with engine.connect() as connection:
+        table = pd.read_sql_table("songs", connection, index_col="song_id")
+        assert table.sort_index()["title"].to_list() == ["one", "two", "three"]
+        some = pd.read_sql_table("typed", connection, columns=["id", "amount", "instant"])
+        assert sorted(some["id"]) == [1, 2]
+        sql = sa.text("SELECT title FROM songs WHERE plays > :least AND title LIKE :pattern ORDER BY 1")
+        found = pd.read_sql(sql, connection, params={"least": 10, "pattern": "t%"})
+        assert found["title"].to_list() == ["three", "two"]
+        pieces = pd.read_sql("SELECT id FROM big ORDER BY id", connection, chunksize=150_000)
+        assert [len(piece) for piece in pieces] == [150_000, 50_000]
+
+
+def test_polars_reads_by_both(engine: sa.Engine, adbc: Connection) -> None:
+    sql = "SELECT song_id, title FROM songs ORDER BY song_id"
+    for source in (engine.connect(), adbc):
+        assert pl.read_database(sql, source).rows() == [(1, "one"), (2, "two"), (3, "three")]
+        source.close()
+
+
+def test_a_host_with_tls_lets_in_who_has_a_token_or_a_password(
+    tmp_path: Path, certificate: Certificate
+) -> None:
+    store = define_store("songs", SONGS.schema, ["song_id"], partitions=1)
+    append_table(Changelog.open(str(tmp_path / "changelog")), store, SONGS)
+    token = add_token(tmp_path / "tokens.toml", "robot", ["reader"], {}, None)
+    write_secret(tmp_path / "token", token.encode())
+    add_user(tmp_path / "users.toml", "ann", "a long password", ["reader"], {})
+    security = tmp_path / "security.toml"
+    security.write_text('[security]\nusers = "users.toml"\ntokens = "tokens.toml"\n')
+    options = HostOptions(
+        str(tmp_path / "changelog"),
+        tmp_path / "data",
+        port=0,
+        security=security,
+        tls_certificate=certificate.chain,
+        tls_key=certificate.key,
+    )
+    with start_host(options) as host:
+        place = host.uri.partition("://")[2]
+        roots = f"tls_roots={certificate.chain_file}"
+        for url, user in (
+            (f"livestate://{place}?{roots}&token_file={tmp_path / 'token'}", "robot"),
+            (f"livestate://ann:a%20long%20password@{place}?tls=true&{roots}", "ann"),
+        ):
+            engine = sa.create_engine(url)
+            with engine.connect() as connection:
+                assert connection.execute(sa.text("SELECT current_user")).scalar() == user
+            engine.dispose()
+        with pytest.raises(sa.exc.DatabaseError, match="token"):
+            sa.create_engine(f"livestate://{place}?{roots}").connect()

@@ -1,0 +1,122 @@
+"""The audit log: a line for each statement, stream of keys and refusal."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyarrow import flight
+
+from engine.access.principal import ANYBODY
+from engine.errors import Forbidden, InvalidInput, LivestateError, Unauthenticated
+from flight_server.cli.credentials import add_token
+from flight_server.client.client import Client
+from flight_server.client.connection_options import ConnectionOptions
+from flight_server.host.host import HostOptions
+from flight_server.server.audit import LONGEST_SQL, AuditLog
+from tests.protocol.test_cluster_hosts import add
+from tests.support.started_host import start_host
+from tests.support.waiting import wait_until
+
+
+def lines(file: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+def test_what_is_asked_and_what_is_refused_gets_a_line(tmp_path: Path) -> None:
+    add(tmp_path, 1)
+    reader = add_token(tmp_path / "tokens.toml", "ann", ["reader"], {}, None)
+    writer = add_token(tmp_path / "tokens.toml", "job", ["writer"], {}, None)
+    (tmp_path / "security.toml").write_text('[security]\ntokens = "tokens.toml"\n')
+    log = tmp_path / "audit.log"
+    options = HostOptions(
+        str(tmp_path / "changelog"),
+        tmp_path / "data",
+        port=0,
+        security=tmp_path / "security.toml",
+        audit_log=log,
+    )
+    with start_host(options) as host:
+        with Client(ConnectionOptions((host.uri,), reader), timeout_seconds=60) as client:
+            client.query("SELECT id FROM numbers WHERE id < 10").read_all()
+            client.query("SELECT a.id FROM numbers a, range(2000)").read_all()
+            for _ in range(3):
+                client.query("SELECT n FROM numbers WHERE id = 7").read_all()
+            with client.keys("numbers", ["n"]) as stream:
+                stream.get_many([1, 2, 3])
+            with pytest.raises(LivestateError):
+                client.query("SELECT nothing FROM numbers").read_all()
+            abandoned = client.query("SELECT a.id FROM numbers a, range(9000)")
+            next(iter(abandoned))
+            abandoned.close()
+        with Client(ConnectionOptions((host.uri,), writer)) as client, pytest.raises(Forbidden):
+            client.query("SELECT 1")
+        with Client(ConnectionOptions((host.uri,), "guess")) as client, pytest.raises(Unauthenticated):
+            client.query("SELECT 1")
+        wait_until(lambda: len(lines(log)) >= 10)
+    found = lines(log)
+    by_sql = {line["sql"]: line for line in found if "sql" in line}
+    assert by_sql["SELECT id FROM numbers WHERE id < 10"]["rows"] == 10
+    large = by_sql["SELECT a.id FROM numbers a, range(2000)"]
+    assert (large["principal"], large["proof"], large["rows"], large["outcome"]) == (
+        "ann",
+        "token",
+        2_000_000,
+        "ok",
+    )
+    assert large["bytes"] == 16_000_000
+    assert large["peer"].startswith("ipv4:127.0.0.1")
+    assert list(large["epochs"]) == ["numbers"]
+    assert sum(line.get("sql") == "SELECT n FROM numbers WHERE id = 7" for line in found) == 3
+    assert by_sql["SELECT nothing FROM numbers"]["outcome"] in ("NotFound", "InvalidInput")
+    assert by_sql["SELECT a.id FROM numbers a, range(9000)"]["rows"] < 9_000_000
+    (keys,) = (line for line in found if line["event"] == "keys")
+    assert (keys["store"], keys["rows"], keys["principal"]) == ("numbers", 3, "ann")
+    refused = [(line["principal"], line.get("wanted")) for line in found if line["event"] == "refused"]
+    assert refused == [("job", "read stores"), ("nobody", None)]
+    assert not any(
+        reader in line or writer in line or "guess" in line for line in log.read_text().splitlines()
+    )
+
+
+def test_a_log_that_is_moved_away_is_made_anew(tmp_path: Path) -> None:
+    log = AuditLog(tmp_path / "audit.log")
+    log.write("action", ANYBODY, "", {"name": "x"})
+    (tmp_path / "audit.log").rename(tmp_path / "audit.log.1")
+    log.write("action", ANYBODY, "", {"name": "y"})
+    log.close()
+    assert [line["name"] for file in ("audit.log.1", "audit.log") for line in lines(tmp_path / file)] == [
+        "x",
+        "y",
+    ]
+    assert (tmp_path / "audit.log.1").stat().st_mode & 0o777 == 0o600
+
+
+def test_texts_can_be_left_out_and_are_cut(tmp_path: Path) -> None:
+    for has_texts in (True, False):
+        log = AuditLog(tmp_path / f"{has_texts}", has_texts=has_texts)
+        log.write("statement", ANYBODY, "", {"sql": "SELECT 'a\nb'" + " " * 20_000})
+        log.close()
+        (line,) = lines(tmp_path / f"{has_texts}")
+        assert len(line["sql_sha256"]) == 64
+        assert len(line.get("sql", "")) == (LONGEST_SQL if has_texts else 0)
+
+
+def test_a_log_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="The audit log cannot be written"):
+        AuditLog(tmp_path / "none" / "audit.log")
+
+
+def test_a_handshake_that_fails_gets_a_line(tmp_path: Path) -> None:
+    add(tmp_path, 1)
+    options = HostOptions(
+        str(tmp_path / "changelog"), tmp_path / "data", port=0, token="x", audit_log=tmp_path / "audit.log"
+    )
+    with (
+        start_host(options) as host,
+        flight.connect(host.uri) as client,
+        pytest.raises(flight.FlightUnauthenticatedError),
+    ):
+        client.authenticate_basic_token("ann", "wrong")
+    (line,) = lines(tmp_path / "audit.log")
+    assert (line["event"], line["principal"]) == ("refused", "nobody")

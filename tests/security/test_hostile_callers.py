@@ -1,0 +1,196 @@
+"""Callers that mean ill, by what they do to a connection: others get their answers meanwhile, and it costs
+the host little.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyarrow import flight
+
+from engine.errors import Forbidden, Unauthenticated
+from flight_server.cli.credentials import add_token
+from flight_server.client.client import Client
+from flight_server.client.connection_options import ConnectionOptions
+from flight_server.host.host import Host, HostOptions
+from tests.security.callers import Authority
+from tests.security.test_scopes import ROWS, TRADES, append
+from tests.support.started_host import start_host
+from tests.support.waiting import wait_until
+
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"
+"""What a client of HTTP/2 begins with (RFC 9113), and settings of none."""
+HALF_A_HELLO = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"x" * 40
+"""The beginning of TLS's first message."""
+MANY = 300
+LARGE = "SELECT a.id, b.range FROM trades a, range(8000) b"
+"""Some 37 MiB: more than is on its way at once."""
+
+
+class Guarded:
+    """A host that wants to know who calls.
+
+    Args:
+        directory: For its files.
+        tls: Whether it speaks TLS.
+    """
+
+    def __init__(self, directory: Path, *, tls: bool = False) -> None:
+        append(str(directory / "changelog"), TRADES, ROWS)
+        self.directory = directory
+        self.tokens = {
+            name: add_token(directory / "tokens.toml", name, [role], {}, None)
+            for name, role in (("ann", "reader"), ("bob", "reader"))
+        }
+        (directory / "security.toml").write_text('[security]\ntokens = "tokens.toml"\n')
+        authority = Authority(directory) if tls else None
+        own = None if authority is None else authority.issue("host", alternative="IP:127.0.0.1")
+        self._roots = b"" if authority is None else authority.certificate.chain
+        self.options = HostOptions(
+            str(directory / "changelog"),
+            directory / "data",
+            port=0,
+            security=directory / "security.toml",
+            tls_certificate=b"" if own is None else own.chain,
+            tls_key=b"" if own is None else own.key,
+        )
+
+    def client(self, host: Host, name: str) -> Client:
+        return Client(
+            ConnectionOptions((host.uri,), self.tokens[name], tls_roots=self._roots), timeout_seconds=60
+        )
+
+    def revoke(self, name: str) -> None:
+        """Take a token out of the file."""
+        file = self.directory / "tokens.toml"
+        head, *entries = file.read_text().split("[[tokens]]")
+        file.write_text("[[tokens]]".join([head, *(each for each in entries if f'"{name}"' not in each)]))
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Guarded, Host]]:
+    found = Guarded(tmp_path_factory.mktemp("plain"))
+    with start_host(found.options) as host:
+        yield found, host
+
+
+@pytest.fixture(scope="module")
+def encrypted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Guarded, Host]]:
+    found = Guarded(tmp_path_factory.mktemp("tls"), tls=True)
+    with start_host(found.options) as host:
+        yield found, host
+
+
+def count_threads() -> int:
+    return len(list(Path("/proc/self/task").iterdir()))
+
+
+def assert_answers(client: Client) -> None:
+    assert client.query("SELECT count(*) AS n FROM trades").read_all()["n"].to_pylist() == [len(ROWS)]
+
+
+def connect_many(resources: ExitStack, host: Host, sent: bytes) -> Sequence[socket.socket]:
+    port = int(host.uri.rpartition(":")[2])
+    found = []
+    for _ in range(MANY):
+        found.append(resources.enter_context(socket.create_connection(("127.0.0.1", port), 60)))
+        found[-1].sendall(sent)
+    return found
+
+
+def test_idle_connections_take_no_threads(guarded: tuple[Guarded, Host]) -> None:
+    files, host = guarded
+    with files.client(host, "ann") as client, ExitStack() as resources:
+        assert_answers(client)
+        before = count_threads()
+        connect_many(resources, host, PREFACE)
+        assert_answers(client)
+        assert count_threads() < before + MANY // 4
+
+
+@pytest.mark.parametrize(
+    "sent", [b"", HALF_A_HELLO, b"GET / HTTP/1.1\r\n\r\n"], ids=["nothing", "half", "HTTP"]
+)
+def test_half_open_handshakes_keep_nobody_out(encrypted: tuple[Guarded, Host], sent: bytes) -> None:
+    files, host = encrypted
+    with files.client(host, "ann") as client, ExitStack() as resources:
+        assert_answers(client)
+        before = count_threads()
+        connect_many(resources, host, sent)
+        assert_answers(client)
+        with files.client(host, "bob") as another:
+            assert_answers(another)
+        assert count_threads() < before + MANY // 4
+
+
+def test_slow_readers_hold_up_nobody_else(tmp_path: Path) -> None:
+    files = Guarded(tmp_path)
+    with start_host(files.options) as host, files.client(host, "ann") as ann, ExitStack() as resources:
+        for _ in range(2):
+            rows = ann.query(LARGE)
+            resources.callback(rows.close)
+            next(iter(rows))
+        with files.client(host, "bob") as bob:
+            assert_answers(bob)
+            assert bob.query("SELECT sum(id) FROM trades").read_all().num_rows == 1
+        shown = ann.query("SHOW STATEMENTS").read_all().to_pylist()
+        assert [row["state"] for row in shown].count("streaming") == 2
+
+
+def test_whoever_is_taken_out_gets_no_more_of_an_open_stream(tmp_path: Path) -> None:
+    files = Guarded(tmp_path)
+    with (
+        start_host(files.options) as host,
+        files.client(host, "ann") as ann,
+        files.client(host, "bob") as bob,
+    ):
+        keys, rows = ann.keys("trades", ["amount"]), ann.query(LARGE)
+        assert keys.get(3) == {"amount": "3"}
+        next(iter(rows))
+        files.revoke("ann")
+        wait_until(lambda: is_refused(ann))
+        with pytest.raises((Unauthenticated, Forbidden)):
+            keys.get(3)
+        with pytest.raises((Unauthenticated, Forbidden)):
+            rows.read_all()
+        keys.close()
+        assert_answers(bob)
+
+
+def is_refused(client: Client) -> bool:
+    try:
+        client.query("SELECT 1").read_all()
+    except Unauthenticated:
+        return True
+    return False
+
+
+def test_a_proof_that_was_overheard_is_good_no_longer_than_its_entry(tmp_path: Path) -> None:
+    files = Guarded(tmp_path)
+    with (
+        start_host(files.options) as host,
+        files.client(host, "ann") as ann,
+        files.client(host, "ann") as replay,
+    ):
+        assert_answers(ann)
+        assert_answers(replay)
+        files.revoke("ann")
+        wait_until(lambda: is_refused(ann))
+        assert is_refused(replay)
+
+
+@pytest.mark.parametrize("body", [b"", b"\x00", b"\xff" * 64, b"x" * 100_000, b'{"sql": 1}'])
+def test_tickets_and_handles_that_are_none(guarded: tuple[Guarded, Host], body: bytes) -> None:
+    files, host = guarded
+    header = (b"authorization", f"Bearer {files.tokens['ann']}".encode())
+    options = flight.FlightCallOptions(timeout=60, headers=[header])
+    with flight.connect(host.uri) as client:
+        with pytest.raises((pa.ArrowException, flight.FlightError)):
+            client.do_get(flight.Ticket(body), options).read_all()
+        with pytest.raises((pa.ArrowException, flight.FlightError)):
+            client.get_flight_info(flight.FlightDescriptor.for_command(body), options)

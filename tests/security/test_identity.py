@@ -1,0 +1,358 @@
+"""Tokens, passwords, JSON Web Tokens and session tokens, good ones and all that are not."""
+
+import base64
+import hashlib
+import hmac
+import json
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import jwt
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+
+from engine.access.principal import Permission, Proof
+from engine.errors import InvalidInput, LivestateError, Unauthenticated
+from flight_server.cli.credentials import add_token, add_user
+from flight_server.client.secret_files import read_secret, write_secret
+from flight_server.identity.authenticator import MOST_KEPT, Authenticator
+from flight_server.identity.credential_watcher import CredentialWatcher
+from flight_server.identity.failed_logins import FREE_FAILURES, LONGEST_DELAY_SECONDS, FailedLogins
+from flight_server.identity.session_tokens import SessionToken, read_session, sign_session
+from tests.support.waiting import wait_until
+
+PASSWORD = "correct horse: battery"
+SECRET = b"0123456789abcdef0123456789abcdef"
+ISSUER = "https://login.example.com/"
+RSA_KEY = rsa.generate_private_key(65537, 2048)
+EC_KEY = ec.generate_private_key(ec.SECP256R1())
+ED_KEY = ed25519.Ed25519PrivateKey.generate()
+SIGNERS: Mapping[str, tuple[Any, str]] = {
+    "rsa": (RSA_KEY, "RS256"),
+    "ec": (EC_KEY, "ES256"),
+    "ed": (ED_KEY, "EdDSA"),
+}
+
+
+def basic(name: str, password: str) -> str:
+    return "Basic " + base64.b64encode(f"{name}:{password}".encode()).decode()
+
+
+def public_keys() -> dict[str, Any]:
+    algorithms = jwt.get_algorithm_by_name
+    return {
+        "keys": [
+            {**json.loads(algorithms(algorithm).to_jwk(key.public_key())), "kid": kid, "alg": algorithm}
+            for kid, (key, algorithm) in SIGNERS.items()
+        ]
+    }
+
+
+def claims(**changed: Any) -> dict[str, Any]:
+    said = {"iss": ISSUER, "aud": "livestate", "sub": "ann", "exp": time.time() + 600, "roles": ["reader"]}
+    return {name: value for name, value in {**said, **changed}.items() if value is not None}
+
+
+def make_web_token(kid: str = "rsa", **changed: Any) -> str:
+    key, algorithm = SIGNERS[kid]
+    return jwt.encode(claims(**changed), key, algorithm, headers={"kid": kid})
+
+
+@pytest.fixture(scope="module")
+def users(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """A file of users; a digest takes a while to make."""
+    file = tmp_path_factory.mktemp("users") / "users.toml"
+    add_user(file, "ann", PASSWORD, ["reader"], {"desk": "rates"})
+    return file.read_bytes()
+
+
+@pytest.fixture
+def directory(tmp_path: Path, users: bytes) -> Path:
+    (tmp_path / "keys.json").write_text(json.dumps(public_keys()))
+    write_secret(tmp_path / "users.toml", users)
+    (tmp_path / "security.toml").write_text(
+        '[security]\nusers = "users.toml"\ntokens = "tokens.toml"\n'
+        f'[security.jwt]\nissuer = "{ISSUER}"\naudience = "livestate"\nkeys = "keys.json"\n'
+    )
+    write_secret(tmp_path / "tokens.toml", b"version = 1\n")
+    return tmp_path
+
+
+@pytest.fixture
+def authenticator(directory: Path) -> Authenticator:
+    return Authenticator(file=directory / "security.toml")
+
+
+def test_tokens_of_several_principals(directory: Path) -> None:
+    first = add_token(directory / "tokens.toml", "grafana", ["reader"], {"desk": "rates"}, None)
+    ends = datetime.now(UTC) + timedelta(seconds=600)
+    second = add_token(directory / "tokens.toml", "job", ["writer"], {}, ends)
+    assert first not in (directory / "tokens.toml").read_text()
+    authenticator = Authenticator(file=directory / "security.toml")
+    for presented in (f"Bearer {first}", f"bearer {first}", basic("whoever", first)):
+        principal = authenticator.principal_of_headers([presented])
+        assert principal is not None
+        assert (principal.name, principal.proof, principal.claims) == (
+            "grafana",
+            Proof.TOKEN,
+            {"desk": "rates"},
+        )
+    job = authenticator.principal_of_headers([f"Bearer {second}", f"Bearer {second}"])
+    assert job is not None
+    assert (job.may(Permission.NOTIFY), job.may(Permission.READ)) == (True, False)
+
+
+def test_a_token_that_has_expired_is_refused(directory: Path) -> None:
+    past = datetime.now(UTC) - timedelta(seconds=1)
+    token = add_token(directory / "tokens.toml", "job", ["writer"], {}, past)
+    with pytest.raises(Unauthenticated, match="has expired"):
+        Authenticator(file=directory / "security.toml").principal_of_headers([f"Bearer {token}"])
+
+
+def test_a_password_and_what_a_log_in_gets(authenticator: Authenticator) -> None:
+    principal = authenticator.principal_of_headers([basic("ann", PASSWORD)])
+    assert principal is not None
+    assert (principal.name, principal.proof, principal.claims) == ("ann", Proof.PASSWORD, {"desk": "rates"})
+    bearer = authenticator.bearer([basic("ann", PASSWORD)])
+    assert bearer.startswith("ls1.")
+    assert authenticator.principal_of_headers([f"Bearer {bearer}"]) == principal
+    for damaged in (bearer[:-2], bearer + "A", bearer.replace("ls1.", "ls2."), "ls1..", "ls1.e30.AA"):
+        with pytest.raises(Unauthenticated):
+            authenticator.principal_of_headers([f"Bearer {damaged}"])
+
+
+def test_another_password_ends_the_log_ins_of_the_one_before(directory: Path) -> None:
+    authenticator = Authenticator(file=directory / "security.toml")
+    bearer = authenticator.bearer([basic("ann", PASSWORD)])
+    (directory / "users.toml").unlink()
+    add_user(directory / "users.toml", "ann", "another password", ["reader"], {})
+    authenticator.reload()
+    for presented in (f"Bearer {bearer}", basic("ann", PASSWORD)):
+        with pytest.raises(Unauthenticated):
+            authenticator.principal_of_headers([presented])
+    assert authenticator.principal_of_headers([basic("ann", "another password")]) is not None
+
+
+def test_a_session_token_ends() -> None:
+    token = SessionToken("ann", "x", 7)
+    assert read_session(sign_session(token, SECRET), SECRET) == token
+    assert read_session(sign_session(token, SECRET), SECRET[::-1]) is None
+    assert read_session("ls1." + "A" * 5000 + ".x", SECRET) is None
+
+
+def test_what_proves_nobody(authenticator: Authenticator) -> None:
+    for presented, words in (
+        ([], "wants a token"),
+        ([""], "wants a token"),
+        (["Basic !!!"], "wants a token"),
+        (["Basic " + base64.b64encode(b"no colon").decode()], "wants a token"),
+        (["Digest x"], "wants a token"),
+        (["Bearer "], "neither known"),
+        (["Bearer x", "Bearer y"], "several different"),
+        (["Bearer " + "x" * 20_000], "longer than"),
+        ([basic("ann", "wrong")], "are wrong"),
+        ([basic("nobody", PASSWORD)], "are wrong"),
+        ([basic("ann", "x" * 2000)], "are wrong"),
+    ):
+        with pytest.raises(Unauthenticated, match=words):
+            authenticator.principal_of_headers(presented)
+
+
+def test_failed_log_ins_slow_the_next_ones_down(authenticator: Authenticator) -> None:
+    for _ in range(FREE_FAILURES):
+        with pytest.raises(Unauthenticated, match="are wrong"):
+            authenticator.principal_of_headers([basic("ann", "wrong")])
+    with pytest.raises(Unauthenticated, match="Too many log-ins"):
+        authenticator.principal_of_headers([basic("ann", PASSWORD)])
+
+
+def test_the_delay_doubles_and_is_forgotten() -> None:
+    failed = FailedLogins()
+    delays = []
+    for count in range(FREE_FAILURES + 8):
+        failed.add("ann", float(count))
+        delays.append(failed.delay("ann", float(count)))
+    assert delays[: FREE_FAILURES - 1] == [0.0] * (FREE_FAILURES - 1)
+    assert delays[FREE_FAILURES - 1 :][:4] == [1.0, 2.0, 4.0, 8.0]
+    assert delays[-1] == LONGEST_DELAY_SECONDS
+    assert failed.delay("ann", 10_000.0) == failed.delay("bob", 12.0) == 0.0
+    failed.forget("ann")
+    assert failed.delay("ann", 12.0) == 0.0
+
+
+@pytest.mark.parametrize("kid", list(SIGNERS))
+def test_a_web_token(authenticator: Authenticator, kid: str) -> None:
+    token = make_web_token(kid, desk="rates", nested={"x": 1}, teams=["a"])
+    principal = authenticator.principal_of_headers([f"Bearer {token}"])
+    assert principal is not None
+    assert (principal.name, principal.proof, set(principal.roles)) == ("ann", Proof.JWT, {"reader"})
+    assert principal.claims == {"desk": "rates", "teams": ("a",), "sub": "ann", "roles": ("reader",)}
+
+
+def make_unsigned_token(**header: Any) -> str:
+    parts = ({"alg": "none", "typ": "JWT", "kid": "rsa", **header}, claims())
+    texts = [base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts]
+    return ".".join([*texts, ""])
+
+
+def make_confused_token() -> str:
+    """A token whose secret is the public key, which everybody may read."""
+    public = RSA_KEY.public_key().public_bytes(
+        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+    head, body, _ = make_unsigned_token(alg="HS256").split(".")
+    signature = hmac.digest(public, f"{head}.{body}".encode(), hashlib.sha256)
+    return f"{head}.{body}.{base64.urlsafe_b64encode(signature).decode().rstrip('=')}"
+
+
+def make_token_of_a_stranger() -> str:
+    return jwt.encode(claims(), rsa.generate_private_key(65537, 2048), "RS256", headers={"kid": "rsa"})
+
+
+BAD_WEB_TOKENS: Mapping[str, tuple[Callable[[], str], str]] = {
+    "expired": (lambda: make_web_token(exp=time.time() - 60), "it has expired"),
+    "without an end": (lambda: make_web_token(exp=None), "it lacks one of"),
+    "of the future": (lambda: make_web_token(nbf=time.time() + 600), "not good yet"),
+    "for others": (lambda: make_web_token(aud="another"), "another audience"),
+    "for nobody": (lambda: make_web_token(aud=None), "lacks one of"),
+    "of others": (lambda: make_web_token(iss="https://evil.example.com/"), "another issuer"),
+    "without a name": (lambda: make_web_token(sub=None), "no claim sub"),
+    "with two lines": (lambda: make_web_token(sub="a\nb"), "no claim sub|damaged"),
+    "with a long name": (lambda: make_web_token(sub="x" * 300), "no claim sub"),
+    "with a number": (lambda: make_web_token(sub=7), "no claim sub|damaged"),
+    "unsigned": (make_unsigned_token, "algorithm"),
+    "unsigned, as if": (lambda: make_unsigned_token(alg="HS256"), "algorithm"),
+    "confused": (make_confused_token, "algorithm"),
+    "of a stranger": (make_token_of_a_stranger, "signature"),
+    "in pieces": (lambda: make_web_token().replace(".", "..", 1), "neither known nor"),
+    "cut": (lambda: make_web_token()[:-20], "neither known nor|signature|damaged"),
+    "of another kind of key": (
+        lambda: jwt.encode(claims(), EC_KEY, "ES256", headers={"kid": "rsa"}),
+        "algorithm",
+    ),
+    "of a new key": (
+        lambda: jwt.encode(claims(), EC_KEY, "ES256", headers={"kid": "new"}),
+        "a key that this host does not know",
+    ),
+    "without a key": (lambda: jwt.encode(claims(), EC_KEY, "ES256"), "a key that this host does not know"),
+    "nonsense": (lambda: "x.y.z", "neither known nor"),
+}
+
+
+@pytest.mark.parametrize("name", list(BAD_WEB_TOKENS))
+def test_web_tokens_that_prove_nobody(authenticator: Authenticator, name: str) -> None:
+    make, words = BAD_WEB_TOKENS[name]
+    token = make()
+    with pytest.raises(Unauthenticated, match=words) as caught:
+        authenticator.principal_of_headers([f"Bearer {token}"])
+    assert token not in str(caught.value)
+
+
+def test_a_secret_that_hosts_share(tmp_path: Path) -> None:
+    write_secret(tmp_path / "secret", SECRET + b"\n")
+    (tmp_path / "security.toml").write_text(
+        f'[security.jwt]\nissuer = "{ISSUER}"\naudience = "livestate"\nkeys = "secret"\n'
+        'algorithms = ["HS256"]\n'
+    )
+    authenticator = Authenticator(file=tmp_path / "security.toml")
+    assert authenticator.principal_of_headers([f"Bearer {jwt.encode(claims(), SECRET, 'HS256')}"]) is not None
+    for token in (make_web_token(), make_unsigned_token(), jwt.encode(claims(), SECRET[::-1], "HS256")):
+        with pytest.raises(Unauthenticated):
+            authenticator.principal_of_headers([f"Bearer {token}"])
+
+
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        ("no JSON", "no JSON Web Key Set"),
+        ("[]", "no JSON Web Key Set"),
+        ('{"keys": 1}', "no list"),
+        ('{"keys": []}', "no key with a kid"),
+        ('{"keys": [{"kty": "oct", "k": "AAAA", "kid": "a"}]}', "no key with a kid"),
+        ('{"keys": [{"kty": "RSA", "n": "AQAB", "e": "AQAB", "kid": "a"}]}', "no key with a kid"),
+        ('{"keys": [' + ",".join(["{}"] * 101) + "]}", "more than 100"),
+    ],
+)
+def test_keys_that_cannot_be_used(directory: Path, keys: str, words: str) -> None:
+    (directory / "keys.json").write_text(keys)
+    with pytest.raises(InvalidInput, match=words):
+        Authenticator(file=directory / "security.toml")
+
+
+@pytest.mark.parametrize("mode", [0o604, 0o602, 0o620])
+def test_a_secret_that_others_can_reach_is_refused(directory: Path, mode: int) -> None:
+    (directory / "users.toml").chmod(mode)
+    with pytest.raises(InvalidInput, match="chmod 600"):
+        Authenticator(file=directory / "security.toml")
+
+
+def test_secret_files(tmp_path: Path) -> None:
+    write_secret(tmp_path / "a", b"x")
+    assert (tmp_path / "a").stat().st_mode & 0o777 == 0o600
+    assert read_secret(tmp_path / "a", "It") == b"x"
+    assert list(tmp_path.iterdir()) == [tmp_path / "a"]
+    for place, words in ((tmp_path, "no regular file|Is a directory"), (tmp_path / "b", "It cannot be read")):
+        with pytest.raises(InvalidInput, match=words):
+            read_secret(place, "It")
+    with pytest.raises(InvalidInput, match="cannot be written"):
+        write_secret(tmp_path / "c" / "d", b"x")
+
+
+def test_changed_files_are_read_again_and_bad_ones_change_nothing(
+    directory: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    authenticator = Authenticator(file=directory / "security.toml")
+    watcher = CredentialWatcher(authenticator)
+    watcher.start()
+    try:
+        token = add_token(directory / "tokens.toml", "grafana", ["reader"], {}, None)
+        wait_until(lambda: is_good(authenticator, token))
+        good = (directory / "tokens.toml").read_bytes()
+        write_secret(directory / "tokens.toml", b"version = 9")
+        wait_until(lambda: "stays as it was: The file of tokens must say version = 1" in caplog.text)
+        assert is_good(authenticator, token)
+        watcher.reload()
+        write_secret(directory / "tokens.toml", good.replace(b"grafana", b"prometheus"))
+        wait_until(lambda: name_of(authenticator, token) == "prometheus")
+        write_secret(directory / "tokens.toml", b"version = 1")
+        wait_until(lambda: not is_good(authenticator, token))
+    finally:
+        watcher.stop()
+    watcher.stop()
+
+
+def is_good(authenticator: Authenticator, token: str) -> bool:
+    return name_of(authenticator, token) != ""
+
+
+def name_of(authenticator: Authenticator, token: str) -> str:
+    try:
+        principal = authenticator.principal_of_headers([f"Bearer {token}"])
+    except LivestateError:
+        return ""
+    assert principal is not None
+    return principal.name
+
+
+def test_kept_proofs_are_bounded(authenticator: Authenticator) -> None:
+    token = authenticator.bearer([basic("ann", PASSWORD)])
+    for count in range(MOST_KEPT + 5):
+        authenticator.principal_of_headers([f"Bearer{' ' * (count % 100 + 1)}{token}{' ' * (count // 100)}"])
+    assert len(authenticator._kept) == MOST_KEPT
+
+
+@pytest.mark.parametrize("password", ["short", "x" * 2000])
+def test_passwords_have_bounds(tmp_path: Path, password: str) -> None:
+    with pytest.raises(InvalidInput, match="8 to 1024"):
+        add_user(tmp_path / "users.toml", "ann", password, ["reader"], {})
+
+
+def test_a_user_cannot_be_added_twice(directory: Path) -> None:
+    before = (directory / "users.toml").read_bytes()
+    with pytest.raises(InvalidInput, match="twice: ann"):
+        add_user(directory / "users.toml", "ann", PASSWORD, ["reader"], {})
+    assert (directory / "users.toml").read_bytes() == before

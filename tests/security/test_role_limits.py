@@ -1,0 +1,196 @@
+"""What a principal may have at once, by its roles: each limit is told by its name and the role's."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from engine.access.principal import Limit, LimitName, Principal, Proof
+from engine.errors import Cancelled, LimitExceeded
+from engine.model.schema import Epoch, GroupName
+from flight_server.cli.credentials import add_token
+from flight_server.client.client import Client
+from flight_server.client.connection_options import ConnectionOptions
+from flight_server.host.host import Host, HostOptions
+from flight_server.server.connections import COUNTED_SECONDS, KEPT_SECONDS, MOST_KEPT, Connections
+from flight_server.server.ledger import Ledger, Pace
+from flight_server.server.limits import Share, Slots
+from tests.security.test_scopes import ROWS, TRADES, append
+from tests.support.started_host import start_host
+from tests.support.waiting import wait_until
+
+ROLES = """
+[roles.desk]
+stores = ["*"]
+max_connections = 3
+max_key_streams = 1
+max_held_epochs = 1
+max_notifications_per_second = 1
+max_result_bytes_per_second = 1000000000
+[roles.writer]
+max_connections = 100
+max_key_streams = 1
+max_held_epochs = 1
+max_notifications_per_second = 1
+"""
+
+
+class Clock:
+    """A clock that is set by hand."""
+
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def principal(**limits: int) -> Principal:
+    return Principal(
+        "ann",
+        frozenset({"desk"}),
+        Proof.TOKEN,
+        limits={LimitName(name): Limit(most, "desk") for name, most in limits.items()},
+    )
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Host, str]]:
+    place = tmp_path_factory.mktemp("limits")
+    append(str(place / "changelog"), TRADES, ROWS)
+    token = add_token(place / "tokens.toml", "ann", ["desk"], {}, None)
+    writer = add_token(place / "tokens.toml", "job", ["desk", "writer"], {}, None)
+    (place / "security.toml").write_text(f'[security]\ntokens = "tokens.toml"\n{ROLES}')
+    options = HostOptions(str(place / "changelog"), place / "data", port=0, security=place / "security.toml")
+    with start_host(options) as started:
+        yield started, f"{token} {writer}"
+
+
+def client_of(host: tuple[Host, str], place: int) -> Client:
+    return Client(ConnectionOptions((host[0].uri,), host[1].split()[place]), timeout_seconds=60)
+
+
+def test_each_limit_is_told_by_name_and_role(host: tuple[Host, str]) -> None:
+    with client_of(host, 0) as ann, client_of(host, 1) as job:
+        with ann.keys("trades", ["amount"]) as stream:
+            assert stream.get(3) == {"amount": "3"}
+            with pytest.raises(LimitExceeded, match=r"role desk may have \(max_key_streams\)"):
+                ann.keys("trades").get(3)
+        group = TRADES.group
+        ann.act("livestate.hold", f'{{"epochs": {{"{group}": 2}}, "seconds": 60}}'.encode())
+        ann.act("livestate.hold", f'{{"epochs": {{"{group}": 2}}, "seconds": 60}}'.encode())
+        with pytest.raises(LimitExceeded, match=r"more than the 1 of the role desk \(max_held_epochs\)"):
+            ann.act("livestate.hold", f'{{"epochs": {{"{group}": 1}}, "seconds": 60}}'.encode())
+        with pytest.raises(LimitExceeded, match=r"role \w+ may \(max_notifications_per_second\)"):
+            for _ in range(1000):
+                job.notify()
+        assert ann.query("SELECT * FROM trades").read_all().num_rows == len(ROWS)
+    words = r"3 connections.* role desk may have \(max_connections\)"
+    with ExitStack() as resources, pytest.raises(LimitExceeded, match=words):
+        for _ in range(4):
+            client = resources.enter_context(client_of(host, 0))
+            client.query("SELECT count(*) FROM trades").read_all()
+
+
+def test_connections_that_are_silent_count_no_more() -> None:
+    clock = Clock()
+    connections, ann = Connections(clock), principal(max_connections=2)
+    for peer in ("a", "b", "a"):
+        connections.note_call(ann, peer)
+    with pytest.raises(LimitExceeded):
+        connections.note_call(ann, "c")
+    clock.now += COUNTED_SECONDS
+    connections.note_call(ann, "c")
+    connections.note_call(ann, "b")
+    with pytest.raises(LimitExceeded):
+        connections.note_call(ann, "a")
+    assert [(each.peer, each.calls) for each in connections.recent()] == [("a", 2), ("b", 2), ("c", 1)]
+    clock.now += KEPT_SECONDS + 1
+    assert not connections.recent()
+
+
+def test_what_is_known_of_connections_is_bounded() -> None:
+    clock = Clock()
+    connections = Connections(clock)
+    for number in range(MOST_KEPT + 10):
+        clock.now += 0.001
+        connections.note_call(principal(), str(number))
+    kept = {each.peer for each in connections.recent()}
+    assert len(kept) <= MOST_KEPT
+    assert str(MOST_KEPT + 9) in kept
+    assert "0" not in kept
+
+
+def test_a_pace_lets_a_second_through_at_once() -> None:
+    clock = Clock()
+    pace = Pace(100, clock)
+    assert pace.take(100) == 0.0
+    assert pace.take(50) == 0.0
+    assert pace.take(1) == pytest.approx(0.5)
+    clock.now += 10
+    assert pace.try_take(60)
+    assert not pace.try_take(60)
+    assert pace.try_take(40)
+
+
+def test_held_epochs_end() -> None:
+    clock = Clock()
+    ledger, ann = Ledger(clock), principal(max_held_epochs=2)
+    group = GroupName("g")
+    for epoch in (1, 2, 2):
+        ledger.note_hold(ann, {group: Epoch(epoch)}, 60)
+    with pytest.raises(LimitExceeded):
+        ledger.note_hold(ann, {group: Epoch(3)}, 60)
+    clock.now += 61
+    ledger.note_hold(ann, {group: Epoch(3)}, 60)
+    assert ledger.result_pace(ann) is None
+    assert ledger.result_pace(principal(max_result_bytes_per_second=5)) is not None
+
+
+def test_a_role_has_a_queue_of_its_own() -> None:
+    slots = Slots("max_statements", 1, max_waiting=10, max_wait_seconds=60)
+    share = Share("ann", None, Limit(1, "desk"))
+    slots.take(share=share)
+    waiting = threading.Thread(target=slots.take, args=(None, share))
+    waiting.start()
+    wait_until(lambda: slots.waiting == 1)
+    with pytest.raises(LimitExceeded, match=r"ann has 1 requests .* role desk may have \(max_waiting\)"):
+        slots.take(None, share)
+    slots.give(share)
+    waiting.join(60)
+
+
+def test_a_result_comes_at_the_pace_of_its_role(tmp_path: Path) -> None:
+    append(str(tmp_path / "changelog"), TRADES, ROWS)
+    token = add_token(tmp_path / "tokens.toml", "ann", ["slow"], {}, None)
+    roles = '[roles.slow]\nstores = ["*"]\nmax_result_bytes_per_second = 20000\n'
+    (tmp_path / "security.toml").write_text(f'[security]\ntokens = "tokens.toml"\n{roles}')
+    options = HostOptions(
+        str(tmp_path / "changelog"), tmp_path / "data", port=0, security=tmp_path / "security.toml"
+    )
+    sql = "SELECT * FROM trades, range(200)"
+    with (
+        start_host(options) as host,
+        Client(ConnectionOptions((host.uri,), token), timeout_seconds=60) as client,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        client.query(sql).read_all()
+        held_back = pool.submit(lambda: client.query(sql).read_all())
+        wait_until(lambda: rows_counted(client, sql) == [200 * len(ROWS)])
+        ((call, *_),) = found(client, sql)
+        client.query(f"CANCEL '{call}'").read_all()
+        with pytest.raises(Cancelled):
+            held_back.result(60)
+
+
+def found(client: Client, sql: str) -> list[tuple[str, int]]:
+    shown = client.query("SHOW STATEMENTS").read_all().to_pylist()
+    return [(row["id"], row["rows_sent"]) for row in shown if row["statement"] == sql]
+
+
+def rows_counted(client: Client, sql: str) -> list[int]:
+    return [rows for _, rows in found(client, sql)]

@@ -1,0 +1,139 @@
+"""Jobs that write numbered batches, and take turns or take the group from each other."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from random import Random
+
+from engine.changelog import Changelog, SnapshotRetention, Writer
+from engine.changelog.skipping import skip_epoch
+from engine.errors import Corrupt, Fenced, LivestateError
+from engine.model.retention import cutoffs_of
+from engine.model.schema import Epoch, StoreName
+from tests.simulation.disk import Life, Moments
+from tests.simulation.model import GROUP, HOUR, RECENT, draw_changes, draw_migration, rows_to_write
+from tests.simulation.objects import ObjectStore, UnreliableObjects
+
+NEWEST_SKIPPED = 4
+"""An epoch that is passed by is one of the newest."""
+
+
+class Job:
+    """A job that writes numbered batches, each again until it knows that it is there.
+
+    Args:
+        name: Its query id.
+        store: The store of the changelog.
+        draw: Says what it writes.
+        counts: How often what became of it.
+        moments: What there is between two of its steps.
+
+    Attributes:
+        acknowledged: Digests of the commits that it knows to be there.
+    """
+
+    def __init__(
+        self, name: str, store: ObjectStore, draw: Random, counts: Counter[str], moments: Moments
+    ) -> None:
+        self.acknowledged: list[str] = []
+        self._name = name
+        self._store = store
+        self._draw = draw
+        self._counts = counts
+        self._objects = UnreliableObjects(store, draw, Life(moments=moments))
+        self._changelog: Changelog | None = None
+        self._writer: Writer | None = None
+        self._batch = 0
+        self._changes: dict[StoreName, Mapping[int, int | None]] = {}
+        self._at = 0
+
+    def end_term(self) -> None:
+        """Be started again."""
+        self._changelog = self._writer = None
+
+    def append(self, trouble: int, now: int) -> None:
+        """Try to write the next batch; what is not known to be written is tried again.
+
+        Args:
+            trouble: As `UnreliableObjects.trouble`.
+            now: The time, microseconds since 1970 UTC.
+        """
+        self._objects.trouble = trouble
+        try:
+            self._write_batch(now)
+        except (Fenced, Corrupt) as error:
+            self._counts["rivalry said"] += "It was taken over" in error.message
+            self._counts["fenced"] += isinstance(error, Fenced)
+            self.end_term()
+        except LivestateError:
+            if self._draw.randrange(2):
+                self.end_term()
+        else:
+            self._counts["batch"] += 1
+            self._batch += 1
+            self._changes = {}
+
+    def _write_batch(self, now: int) -> None:
+        draw = self._draw
+        if self._changelog is None or self._writer is None:
+            self._changelog = Changelog("memory://", {}, self._objects)
+            self._writer = self._changelog.writer(GROUP, self._name)
+        changelog, writer = self._changelog, self._writer
+        if not self._changes:
+            stores = sorted(changelog.definitions())
+            chosen = draw.sample(stores, draw.randint(1, len(stores)))
+            self._changes = {store: draw_changes(draw) for store in chosen}
+            self._at = now - draw.randrange(2 * HOUR)
+        placed = {
+            store: rows_to_write(draw.choice(changelog.shapes(store)), changes, self._at)
+            for store, changes in self._changes.items()
+        }
+        replaced = [store for store in placed if not draw.randrange(20)]
+        cutoffs = (
+            cutoffs_of([RECENT], now - draw.randrange(HOUR), now)
+            if RECENT.name in placed and not draw.randrange(4)
+            else {}
+        )
+        if draw.randrange(4):
+            commit = writer.append(
+                placed, query_id=self._name, batch_id=self._batch, replaced=replaced, cutoffs=cutoffs
+            )
+        else:
+            file = changelog.stage(GROUP, writer.next_epoch, placed, task="t")
+            commit = writer.commit(
+                [file], query_id=self._name, batch_id=self._batch, replaced=replaced, cutoffs=cutoffs
+            )
+        if commit.digest:
+            self.acknowledged.append(commit.digest)
+
+    def migrate(self, store: StoreName, trouble: int) -> None:
+        """Try to change a store."""
+        self._objects.trouble = trouble
+        changelog = Changelog("memory://", {}, self._objects)
+        try:
+            shape = changelog.definition(store)
+            if shape is not None:
+                changelog.migrate_store(store, [draw_migration(self._draw, shape)])
+        except LivestateError:
+            self._counts["failed migration"] += 1
+
+    def skip(self, now: int, trouble: int) -> None:
+        """Try to have an epoch passed by, though it could be applied, and has been by some."""
+        self._objects.trouble = trouble
+        changelog = Changelog("memory://", {}, self._objects)
+        try:
+            epoch = Epoch(changelog.newest_epoch(GROUP) - self._draw.randrange(NEWEST_SKIPPED))
+            skip_epoch(changelog, GROUP, epoch, "It was drawn.", self._name, now, force=True)
+        except LivestateError:
+            self._counts["failed skip"] += 1
+        else:
+            self._counts["skipped epoch"] += 1
+
+    def drop(self, retention: SnapshotRetention, now: int, trouble: int) -> None:
+        """Try to drop what snapshots have made dispensable."""
+        self._objects.trouble = trouble
+        try:
+            Changelog("memory://", {}, self._objects).drop(GROUP, retention, now)
+        except LivestateError:
+            self._counts["failed drop"] += 1

@@ -1,0 +1,208 @@
+"""What the stores of the simulation have after each commit, worked out row by row from what was committed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+
+from engine.changelog import Changelog, Commit
+from engine.changelog.rows import partition_rows
+from engine.model.kinds import Behaviour, Function, Merge, MergedColumn, Retention
+from engine.model.migration import AddColumn, Change, DropColumn, RenameColumn, WidenColumn
+from engine.model.schema import GroupName, PartitionId, StoreDefinition, StoreName, define_store
+from engine.producers.partial_rows import partial_rows
+from engine.state.state_view import StateView
+from tests.support.following import live_rows
+
+GROUP = GroupName("g")
+KEYS = 8
+HOUR = 3_600_000_000
+TOMBSTONE = "__tombstone"
+_COLUMNS = (MergedColumn("total", Function.SUM, of="amount"), MergedColumn("n", Function.COUNT))
+
+
+def _partial_rows(amounts: Mapping[int, int]) -> pa.Table:
+    events = {"key": pa.array(amounts, pa.int64()), "amount": pa.array(amounts.values(), pa.int64())}
+    return partial_rows(pa.table(events), ["key"], _COLUMNS)
+
+
+AMOUNTS = define_store(
+    "amounts", pa.schema([("key", pa.int64()), ("amount", pa.int32())]), ["key"], partitions=2, group=GROUP
+)
+TOTALS = define_store(
+    "totals",
+    _partial_rows({1: 1}).schema,
+    ["key"],
+    partitions=2,
+    group=GROUP,
+    behaviour=Behaviour(Merge(_COLUMNS)),
+)
+RECENT = define_store(
+    "recent",
+    pa.schema([("key", pa.int64()), ("at", pa.timestamp("us")), ("amount", pa.int64())]),
+    ["key"],
+    partitions=2,
+    group=GROUP,
+    behaviour=Behaviour(retention=Retention(HOUR, "at")),
+)
+STORES = (AMOUNTS, TOTALS, RECENT)
+Row = Mapping[int, Any]
+"""Column numbers with values."""
+
+
+@dataclass(frozen=True)
+class State:
+    """What stores have after a commit.
+
+    Attributes:
+        shapes: What they are.
+        rows: The row of each key of each.
+    """
+
+    shapes: Mapping[StoreName, StoreDefinition] = field(default_factory=dict)
+    rows: Mapping[StoreName, Mapping[int, Row]] = field(default_factory=dict)
+
+    def follow(self, commit: Commit, truth: Changelog) -> State:
+        """What stores have after the commit that follows."""
+        shapes = {}
+        for name in truth.definitions():
+            shape = truth.definition_at(name, commit.generation)
+            assert shape is not None
+            shapes[name] = shape
+        rows = {
+            name: {
+                key: _convert(row, self.shapes.get(name, shape), shape)
+                for key, row in self.rows.get(name, {}).items()
+            }
+            for name, shape in shapes.items()
+        }
+        for name in commit.replaced:
+            rows[name] = {}
+        for name, cutoff in commit.cutoffs.items():
+            rows[name] = {
+                key: row for key, row in rows[name].items() if not _is_old(row, shapes[name], cutoff)
+            }
+        for (name, _), table in truth.read_rows(commit, shapes).items():
+            for entry in table.to_pylist():
+                _apply(rows[name], entry, shapes[name], commit.cutoffs.get(name))
+        return State(shapes, rows)
+
+    def rows_of(self, view: StateView) -> dict[int, dict[str, Any]]:
+        """What a view must have."""
+        name = view.definition.name
+        names = _column_names(self.shapes.get(name, view.definition))
+        return {
+            key: {names[number]: value for number, value in row.items()}
+            for key, row in self.rows.get(name, {}).items()
+            if partition_of(key) in view.versions
+        }
+
+
+def view_rows(view: StateView) -> dict[int, dict[str, Any]]:
+    """What a view has, by key."""
+    found = live_rows(view).to_pylist()
+    rows = {row.pop("key"): row for row in found}
+    assert len(rows) == len(found), "a key is there twice"
+    return rows
+
+
+@lru_cache(2 * KEYS)
+def partition_of(key: int) -> PartitionId:
+    """The partition of a key, in each of the stores."""
+    rows = pa.table({"key": pa.array([key], pa.int64()), "amount": pa.array([0], pa.int32())})
+    return next(iter(partition_rows(AMOUNTS, rows)))
+
+
+def _column_names(shape: StoreDefinition) -> dict[int, str]:
+    return {
+        column.number: name
+        for name, column in zip(shape.stored_schema.names, shape.columns, strict=True)
+        if name != "key"
+    }
+
+
+def _convert(row: Row, before: StoreDefinition, after: StoreDefinition) -> Row:
+    """A row in another shape of its store."""
+    if before.generation == after.generation:
+        return row
+    converted = {}
+    for name, column in zip(after.stored_schema.names, after.columns, strict=True):
+        if name != "key":
+            numbers = [column.number, *(number for number, _ in column.older)]
+            default = column.default_value(after.stored_schema.field(name).type).as_py()
+            converted[column.number] = next((row[number] for number in numbers if number in row), default)
+    return converted
+
+
+def _is_old(row: Row, shape: StoreDefinition, cutoff: int) -> bool:
+    at = row[shape.column("at").number]
+    return int(pa.scalar(at, pa.timestamp("us")).value) < cutoff
+
+
+def _apply(rows: dict[int, Row], entry: dict[str, Any], shape: StoreDefinition, cutoff: int | None) -> None:
+    """Have a row that was committed take effect."""
+    key = entry.pop("key")
+    if entry.pop(TOMBSTONE, False):
+        rows.pop(key, None)
+        return
+    row = {shape.column(name).number: value for name, value in entry.items()}
+    if cutoff is not None and _is_old(row, shape, cutoff):
+        return
+    if shape.name == TOTALS.name and key in rows:
+        row = {number: value + rows[key][number] for number, value in row.items()}
+    rows[key] = row
+
+
+# ---- what jobs write
+
+
+def draw_changes(draw: Random) -> dict[int, int | None]:
+    """Keys with amounts; None where a row goes."""
+    keys = draw.sample(range(KEYS), draw.randint(1, 3))
+    return {key: draw.choice([None, draw.randrange(100), draw.randrange(100)]) for key in keys}
+
+
+def rows_to_write(
+    shape: StoreDefinition, changes: Mapping[int, int | None], at: int
+) -> Mapping[PartitionId, pa.RecordBatch]:
+    """Changes as rows of a store.
+
+    Args:
+        shape: One of the shapes of the store.
+        changes: As `draw_changes` gives them.
+        at: The time of the rows, microseconds since 1970 UTC.
+    """
+    amounts = {key: amount or 0 for key, amount in changes.items()}
+    if shape.name == TOTALS.name:
+        rows = _partial_rows(amounts)
+    else:
+        columns = {"key": pa.array(amounts, pa.int64())}
+        for schema_field in shape.row_schema:
+            if schema_field.name != "key":
+                values: Sequence[Any] = (
+                    [at] * len(amounts) if schema_field.name == "at" else [*amounts.values()]
+                )
+                columns[schema_field.name] = pa.array(values, schema_field.type)
+        rows = pa.table(columns)
+    gone = [changes[key] is None for key in rows["key"].to_pylist()]
+    return partition_rows(shape, rows.append_column("gone", [gone]), tombstone_column="gone")
+
+
+def draw_migration(draw: Random, shape: StoreDefinition) -> Change:
+    """A change of `AMOUNTS` that its shape can take."""
+    names = [name for name in shape.row_schema.names if name != "key"]
+    name = draw.choice(names)
+    changes: list[Change] = [
+        AddColumn(f"more_{shape.next_column}", pa.int64(), draw.choice([None, "7"])),
+        RenameColumn(name, f"other_{shape.next_column}_{draw.randrange(1000)}"),
+    ]
+    if len(names) > 1:
+        changes.append(DropColumn(name))
+    if shape.row_schema.field(name).type == pa.int32():
+        changes.append(WidenColumn(name, pa.int64()))
+    return draw.choice(changes)

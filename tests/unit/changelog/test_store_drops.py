@@ -1,0 +1,382 @@
+"""Stores end: their rows count for nothing, their objects go, and their names can be used again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from engine.changelog import (
+    Changelog,
+    Inspection,
+    StoreDrop,
+    append_table,
+    open_appender,
+    partition_rows,
+)
+from engine.changelog.backup import back_up, restore
+from engine.changelog.layout import amendment_path, definition_path, group_path, switch_path
+from engine.changelog.local_objects import LocalObjects
+from engine.changelog.store_drops import Removed, drop_store, remove_dropped_stores
+from engine.errors import Corrupt, InvalidInput, NotFound
+from engine.model.kinds import Behaviour, KeyValue, Retention
+from engine.model.migration import parse_changes
+from engine.model.schema import Epoch, StoreDefinition, StoreName, define_store
+from tests.support.stopping_objects import Stopped, StoppingObjects
+from tests.unit.changelog.conftest import PLAYS, rows
+from tests.unit.changelog.test_backup import EVERYWHERE, empty_place, take_snapshot
+
+Reopen = Callable[[], Changelog]
+GROUP = PLAYS.group
+NOW = 1_789_000_000_000_000
+SONGS = define_store(
+    "songs", pa.schema([("song", pa.int64()), ("name", pa.string())]), ["song"], partitions=2, group=GROUP
+)
+
+
+def drop(changelog: Changelog, store: StoreDefinition = PLAYS) -> StoreDrop:
+    return drop_store(changelog, store.name, "ann@ops", NOW)
+
+
+def append(changelog: Changelog, *songs: int, store: StoreDefinition = PLAYS) -> None:
+    appender = open_appender(changelog, [store])
+    for song in songs:
+        appender.append({store.name: rows(song) if store is PLAYS else names(song)})
+
+
+def names(*songs: int) -> pa.Table:
+    return pa.table({"song": pa.array(songs, pa.int64()), "name": [f"name {song}" for song in songs]})
+
+
+def stored_songs(changelog: Changelog, definition: StoreDefinition = PLAYS) -> list[object]:
+    """The songs of all rows of a store that are in epochs."""
+    shape = changelog.definition(definition.name) or definition
+    found: list[object] = []
+    for epoch in changelog.committed_epochs(definition.group):
+        commit = changelog.read_commit(definition.group, epoch)
+        assert commit is not None
+        found += [
+            row[0]
+            for (store, _), table in changelog.read_rows(
+                commit, {definition.name: shape}, lambda store, _: store == definition.name
+            ).items()
+            for row in zip(*table.to_pydict().values(), strict=True)
+        ]
+    return found
+
+
+def check_sound(changelog: Changelog) -> None:
+    assert [fault for each in Inspection(changelog).read() for fault in each.faults] == []
+
+
+# ---- the end
+
+
+def test_a_dropped_store_is_gone(reopen: Reopen) -> None:
+    append(reopen(), 1, 2)
+    other = open_appender(reopen(), [define_store("other", PLAYS.schema, ["song"])])
+    other.append({"other": rows(5)})
+    dropped = drop(reopen())
+    changelog = reopen()
+    assert list(changelog.definitions()) == ["other"]
+    assert changelog.definition(PLAYS.name) is None
+    assert changelog.groups() == ["other"]
+    assert changelog.drop_of(PLAYS.name) == (GROUP, dropped)
+    assert stored_songs(changelog) == []
+    with pytest.raises(NotFound, match="There is no store plays"):
+        drop(reopen())
+
+
+def test_a_store_that_is_not_there_is_not_dropped(reopen: Reopen) -> None:
+    append(reopen(), 1)
+    with pytest.raises(NotFound, match="There is no store songs in the changelog"):
+        drop(reopen(), SONGS)
+
+
+def test_a_store_that_sql_reads_by_another_name_is_not_dropped(reopen: Reopen) -> None:
+    append(reopen(), 1)
+    reopen().switch(StoreName("charts"), PLAYS.name)
+    with pytest.raises(InvalidInput, match="by the name charts: switch that to another store first"):
+        drop(reopen())
+
+
+def test_two_operators_drop_it_once(reopen: Reopen) -> None:
+    append(reopen(), 1)
+    first, second = reopen(), reopen()
+    for each in (first, second):
+        each.definitions()
+        each.amendments(GROUP).newest_number()
+    assert drop(first).number == 1
+    with pytest.raises(NotFound):
+        drop(second)
+
+
+# ---- jobs
+
+
+def test_a_job_that_writes_it_is_told(reopen: Reopen) -> None:
+    appender = open_appender(reopen(), [PLAYS])
+    appender.append({"plays": rows(1)})
+    drop(reopen())
+    with pytest.raises(
+        NotFound, match="Store plays was dropped on 2026-09-10 at 00:26 UTC by ann@ops: its rows"
+    ):
+        appender.append({"plays": rows(2)})
+    with pytest.raises(NotFound, match="was dropped"):
+        reopen().stage(GROUP, appender.epoch, {PLAYS.name: partition_rows(PLAYS, rows(2))}, task="t")
+
+
+def test_rows_that_were_staged_before_are_refused(reopen: Reopen) -> None:
+    appender = open_appender(reopen(), [PLAYS])
+    writer = reopen().writer(GROUP, "job")
+    placed = {PLAYS.name: partition_rows(PLAYS, rows(7))}
+    file = reopen().stage(GROUP, writer.next_epoch, placed, task="t")
+    drop(reopen())
+    with pytest.raises(NotFound, match="was dropped"):
+        writer.commit([file])
+    open_appender(reopen(), [PLAYS])
+    del appender
+    with pytest.raises(NotFound, match="was dropped"):
+        writer.commit([file])
+
+
+def test_rows_that_were_committed_at_the_same_time_count_for_nothing(reopen: Reopen) -> None:
+    """The writer had asked for amendments before the store was dropped."""
+    changelog = reopen()
+    appender = open_appender(changelog, [PLAYS])
+    amendments = changelog.amendments(GROUP)
+    newest, amendments.newest_number = amendments.newest_number, lambda known=0: 0  # type: ignore[method-assign]
+    drop(reopen())
+    late = appender.append({"plays": rows(7)})
+    assert late.places
+    amendments.newest_number = newest  # type: ignore[method-assign]
+    append(reopen(), 8)
+    assert stored_songs(reopen()) == [8]
+
+
+# ---- the same name again
+
+
+def test_a_new_store_of_the_name_has_nothing_of_the_old_one(reopen: Reopen) -> None:
+    append(reopen(), 1, 2)
+    take_snapshot(reopen(), 1, 2)
+    drop(reopen())
+    append(reopen(), 3)
+    changelog = reopen()
+    definition = changelog.definition(PLAYS.name)
+    assert definition is not None and definition.since == 1 and definition.is_as(PLAYS)
+    assert stored_songs(changelog) == [3]
+    (snapshot,) = changelog.snapshots(GROUP).readable_snapshots()
+    assert [snapshot.part_of(*place) for place in EVERYWHERE] == [None] * len(EVERYWHERE)
+    assert not snapshot.stores
+    check_sound(changelog)
+
+
+def test_a_new_store_may_be_another_one(reopen: Reopen) -> None:
+    append(reopen(), 1)
+    reopen().migrate_store(PLAYS.name, parse_changes(["rating DOUBLE"], [], [], []))
+    drop(reopen())
+    other = define_store("plays", pa.schema([("id", pa.string())]), ["id"], partitions=1, group="elsewhere")
+    append_table(reopen(), other, pa.table({"id": ["a"]}))
+    changelog = reopen()
+    assert changelog.definitions() == {"plays": other}
+    assert changelog.shapes(PLAYS.name) == (other,)
+    drop_store(reopen(), other.name, "ann", NOW)
+    append(reopen(), 9)
+    changelog = reopen()
+    assert [shape.is_as(PLAYS) for shape in changelog.shapes(PLAYS.name)] == [True]
+    assert stored_songs(changelog) == [9]
+    assert changelog.incarnation(PLAYS.name) == 2
+    reopen().migrate_store(PLAYS.name, parse_changes(["stars BIGINT"], [], [], []))
+    assert reopen().definition(PLAYS.name).schema.names[-1] == "stars"  # type: ignore[union-attr]
+    check_sound(reopen())
+
+
+def test_a_new_store_does_not_inherit_the_cutoff(reopen: Reopen) -> None:
+    kept = define_store(
+        "plays",
+        pa.schema([("song", pa.int64()), ("at", pa.timestamp("us"))]),
+        ["song"],
+        behaviour=Behaviour(KeyValue(), Retention(1_000_000, "at")),
+    )
+    writer = open_appender(reopen(), [kept])._writer
+    writer.append({}, cutoffs={kept.name: 50})
+    drop(reopen(), kept)
+    commit = reopen().writer(GROUP, "job").append({})
+    assert commit.cutoffs == {}
+    found = reopen().read_commit(GROUP, Epoch(2))
+    assert found is not None and found.cutoffs == {}
+
+
+def test_the_others_of_its_group_stay(reopen: Reopen) -> None:
+    appender = open_appender(reopen(), [PLAYS, SONGS])
+    appender.append({"plays": rows(1), "songs": names(1)})
+    appender.append({"plays": rows(2)})
+    appender.append({"songs": names(3)})
+    before = [reopen().read_commit(GROUP, Epoch(epoch)).digest for epoch in (1, 2, 3, 4)]  # type: ignore[union-attr]
+    drop(reopen())
+    assert remove_dropped_stores(reopen(), GROUP) == Removed()
+    changelog = reopen()
+    assert list(changelog.definitions()) == ["songs"]
+    assert stored_songs(changelog, SONGS) == [1, 3]
+    # Nothing of theirs is built again.
+    assert [changelog.read_commit(GROUP, Epoch(epoch)).digest for epoch in (1, 2, 3, 4)] == before  # type: ignore[union-attr]
+    appender.append({"songs": names(4)})
+    assert stored_songs(reopen(), SONGS) == [1, 3, 4]
+    check_sound(reopen())
+
+
+# ---- what is left is removed
+
+
+def test_data_files_of_it_alone_are_deleted(reopen: Reopen) -> None:
+    changelog = reopen()
+    open_appender(changelog, [PLAYS, SONGS])
+    writer = changelog.writer(GROUP, "job")
+    files = [
+        changelog.stage(GROUP, writer.next_epoch, {store.name: partition_rows(store, table)}, task=store.name)
+        for store, table in ((PLAYS, rows(1)), (SONGS, names(1)))
+    ]
+    writer.commit(files)
+    drop(reopen())
+    assert remove_dropped_stores(reopen(), GROUP) == Removed(0, 0, 1, files[0].size)
+    assert remove_dropped_stores(reopen(), GROUP) == Removed()
+    assert stored_songs(reopen(), SONGS) == [1]
+    check_sound(reopen())
+    backup, place = empty_place(), empty_place()
+    list(back_up(reopen(), backup, {}, NOW))
+    list(restore(backup, place, {}))
+    assert stored_songs(place, SONGS) == [1]
+    assert list(place.definitions()) == ["songs"]
+
+
+def prepare_large(changelog: Changelog) -> None:
+    """A group of one store, with epochs in data files and a snapshot."""
+    open_appender(changelog, [PLAYS])
+    writer = changelog.writer(GROUP, "job")
+    for song in range(3):
+        placed = {PLAYS.name: partition_rows(PLAYS, rows(song))}
+        writer.commit([changelog.stage(GROUP, writer.next_epoch, placed, task="t")])
+        if song == 1:
+            take_snapshot(changelog, 0, 1)
+
+
+def test_a_group_without_stores_keeps_its_newest_epoch(reopen: Reopen) -> None:
+    prepare_large(reopen())
+    newest = reopen().newest_epoch(GROUP)
+    drop(reopen())
+    removed = remove_dropped_stores(reopen(), GROUP)
+    assert (removed.epochs, removed.snapshots, removed.files) == (newest - 1, 1, 1)
+    changelog = reopen()
+    assert changelog.committed_epochs(GROUP) == [newest]
+    left = [path.removeprefix(group_path(GROUP)) for path in changelog.objects.list(group_path(GROUP))]
+    assert not [path for path in left if path.endswith(".arrow")]
+    assert changelog.newest_epoch(GROUP) == newest
+    append(reopen(), 9)
+    assert reopen().newest_epoch(GROUP) == newest + 2  # numbers go on
+    assert stored_songs(reopen()) == [9]
+    check_sound(reopen())
+
+
+def test_a_dropped_group_stays_dropped_in_a_backup(reopen: Reopen) -> None:
+    prepare_large(reopen())
+    drop(reopen())
+    for is_clean in (False, True):
+        if is_clean:
+            remove_dropped_stores(reopen(), GROUP)
+        backup, place = empty_place(), empty_place()
+        list(back_up(reopen(), backup, {}, NOW))
+        list(restore(backup, place, {}))
+        assert place.definitions() == {}
+        append(place, 5)
+        assert stored_songs(place) == [5]
+
+
+def test_a_store_without_epochs_is_dropped(reopen: Reopen) -> None:
+    reopen().create_store(PLAYS)
+    drop(reopen())
+    assert remove_dropped_stores(reopen(), GROUP) == Removed()
+    assert reopen().definitions() == {}
+    place = empty_place()
+    list(back_up(reopen(), place, {}, NOW))
+    assert place.definitions() == {}
+    append(reopen(), 1)
+    assert stored_songs(reopen()) == [1]
+
+
+def test_a_drop_that_is_killed_anywhere_goes_on(tmp_path: Path) -> None:
+    for changes in range(40):
+        root = tmp_path / str(changes)
+        prepare_large(Changelog.open(str(root)))
+        stopping = StoppingObjects(LocalObjects(root), changes)
+        killed = Changelog(str(root), {}, stopping)
+        is_whole = False
+        try:
+            drop(killed)
+            remove_dropped_stores(killed, GROUP)
+            is_whole = True
+        except Stopped:
+            pass
+        changelog = Changelog.open(str(root))
+        if changes == 0:
+            assert list(changelog.definitions()) == ["plays"]
+            drop(changelog)
+        assert changelog.definitions() == {}
+        check_sound(Changelog.open(str(root)))
+        # A job may come first, and the rest of the drop behind it.
+        if changes % 2:
+            append(Changelog.open(str(root)), 9)
+        remove_dropped_stores(Changelog.open(str(root)), GROUP)
+        append(Changelog.open(str(root)), 10)
+        remove_dropped_stores(Changelog.open(str(root)), GROUP)
+        check_sound(Changelog.open(str(root)))
+        assert stored_songs(Changelog.open(str(root))) == ([9, 10] if changes % 2 else [10])
+        if is_whole:
+            return
+    raise AssertionError("the drop never came to its end")
+
+
+# ---- what is damaged keeps to itself
+
+
+def harm(changelog: Changelog, path: str) -> None:
+    changelog.objects.delete([path])
+    assert changelog.objects.create(path, [pa.py_buffer(b"{}")])
+
+
+def test_a_damaged_definition_keeps_its_store_alone(reopen: Reopen) -> None:
+    other = define_store("other", PLAYS.schema, ["song"])
+    append(reopen(), 1)
+    open_appender(reopen(), [other]).append({"other": rows(1)})
+    reopen().switch(StoreName("charts"), PLAYS.name)
+    harm(reopen(), definition_path(other.name))
+    catalog = reopen().readable_catalog()
+    assert list(catalog.stores) == ["plays"]
+    assert catalog.switches == {"charts": "plays"}
+    assert list(catalog.damaged_stores) == ["other"]
+    assert catalog.damaged_stores[other.name].startswith("Store other cannot be read: ")
+    found = [(each.name, fault) for each in Inspection(reopen()).read() for fault in each.faults]
+    assert [name for name, _ in found] == ["The name other", "Store group other"]
+    with pytest.raises(Corrupt, match="It cannot be dropped before it can be read"):
+        drop_store(reopen(), other.name, "ann", NOW)
+    with pytest.raises(InvalidInput, match="by the name charts"):
+        drop(reopen())
+    harm(reopen(), switch_path(StoreName("charts"), 1))
+    assert list(reopen().readable_catalog().damaged_names) == ["charts"]
+    drop(reopen())
+    assert reopen().readable_catalog().stores == {}
+
+
+def test_a_damaged_amendment_keeps_its_group_alone(reopen: Reopen) -> None:
+    other = define_store("other", PLAYS.schema, ["song"])
+    append(reopen(), 1)
+    open_appender(reopen(), [other]).append({"other": rows(1)})
+    reopen().migrate_store(PLAYS.name, parse_changes(["rating DOUBLE"], [], [], []))
+    harm(reopen(), amendment_path(GROUP, 1))
+    catalog = reopen().readable_catalog()
+    assert list(catalog.stores) == ["other"]
+    assert list(catalog.damaged_stores) == ["plays"]
+    faults = [fault for each in Inspection(reopen()).read() for fault in each.faults]
+    assert len(faults) == 1 and faults[0].startswith("Store plays cannot be read: ")

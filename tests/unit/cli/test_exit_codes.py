@@ -1,0 +1,146 @@
+"""Exit codes, which are the same for the same mistakes in all verbs, those that come later included."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import click
+import pytest
+
+from flight_server.cli.main import main
+from tests.unit.cli.conftest import livestate
+
+assert isinstance(main, click.Group)
+
+
+def _verbs(group: click.Group, before: tuple[str, ...] = ()) -> dict[tuple[str, ...], click.Command]:
+    found: dict[tuple[str, ...], click.Command] = {}
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            found |= _verbs(command, (*before, name))
+        else:
+            found[*before, name] = command
+    return found
+
+
+VERBS = _verbs(main)
+EACH = pytest.mark.parametrize("verb", VERBS, ids=" ".join)
+
+
+def _option(command: click.Command, name: str) -> click.Option | None:
+    return next(
+        (each for each in command.params if isinstance(each, click.Option) and name in each.opts), None
+    )
+
+
+_TEXTS = {"changelog": "memory://", "place": "memory://", "pipeline": "leaderboard"}
+"""Values of parameters that do not take any text."""
+
+
+def _value(parameter: click.Parameter, place: Path) -> str:
+    """A value that the parameter takes."""
+    kind = parameter.type
+    if isinstance(kind, click.Choice):
+        return str(kind.choices[0])
+    if isinstance(kind, click.Path):
+        file = place / f"{parameter.name}.parquet"
+        file.touch()
+        return str(file)
+    if isinstance(kind, (click.types.IntRange, click.types.FloatRange)):
+        return str(kind.min or 1)
+    return _TEXTS.get(str(parameter.name), "x")
+
+
+def _required_arguments(command: click.Command, place: Path, without: str = "") -> list[str]:
+    """A command line with all that has to be there."""
+    given: list[str] = []
+    for parameter in command.params:
+        if parameter.required and without not in parameter.opts:
+            name = [] if isinstance(parameter, click.Argument) else [max(parameter.opts, key=len)]
+            given += [*name, _value(parameter, place)]
+    return given
+
+
+# A pipeline starts Spark before anything looks at its changelog.
+CHANGELOG_VERBS = [verb for verb in VERBS if _option(VERBS[verb], "--changelog") and verb != ("pipeline",)]
+
+
+@EACH
+def test_an_option_that_there_is_not(verb: tuple[str, ...]) -> None:
+    assert livestate(*verb, "--no-such-option").exit_code == 2
+
+
+@EACH
+def test_what_is_required_and_absent(verb: tuple[str, ...], tmp_path: Path) -> None:
+    command = VERBS[verb]
+    for parameter in command.params:
+        if parameter.required:
+            given = _required_arguments(command, tmp_path, without=parameter.opts[0])
+            assert livestate(*verb, *given).exit_code == 2, parameter.name
+
+
+@pytest.mark.parametrize("verb", [verb for verb in VERBS if _option(VERBS[verb], "--uri")], ids=" ".join)
+def test_an_address_that_is_none(verb: tuple[str, ...], tmp_path: Path) -> None:
+    given = _required_arguments(VERBS[verb], tmp_path)
+    for uri in ("nonsense", "http://x:1", "localhost:x"):
+        refused = livestate(*verb, *given, "--uri", uri)
+        assert (refused.exit_code, "is not the address of a host" in refused.stderr) == (2, True), (
+            refused.output
+        )
+    refused = livestate(*verb, *given, "--uri", "localhost:1", "--token-file", tmp_path / "none")
+    assert (refused.exit_code, "--token-file" in refused.stderr) == (2, True), refused.output
+
+
+@pytest.mark.parametrize("verb", CHANGELOG_VERBS, ids=" ".join)
+def test_a_changelog_that_is_none(verb: tuple[str, ...], tmp_path: Path) -> None:
+    command = VERBS[verb]
+    given = _required_arguments(command, tmp_path, without="--changelog")
+    data = ["--data", str(tmp_path / "data")] if _option(command, "--data") else []
+    refused = livestate(*verb, *given, *data, "--changelog", "nowhere://x")
+    assert refused.exit_code == 2, refused.output
+    assert "The changelog URI must be a path or start with" in refused.stderr
+
+
+@pytest.mark.parametrize("verb", ["sql", "stores", "hosts", "scrub"])
+def test_a_host_that_does_not_answer(verb: str) -> None:
+    statement = ["SELECT 1"] if verb == "sql" else []
+    failed = livestate(verb, *statement, "--uri", "127.0.0.1:1")
+    assert (failed.exit_code, "The host at grpc://127.0.0.1:1 cannot be reached" in failed.stderr) == (
+        1,
+        True,
+    )
+
+
+def test_serve_without_arguments_is_a_mistake_as_any_other() -> None:
+    for given in (
+        [],
+        ["--processes", "2"],
+        ["--processes", "2", "--host", "a"],
+        ["--changelog", "memory://"],
+    ):
+        refused = livestate("serve", *given)
+        assert refused.exit_code == 2, refused.output
+        assert "Usage: livestate serve" in refused.stderr
+
+
+def test_an_interrupt_is_told_from_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    @click.command()
+    @click.argument("what")
+    def wait(what: str) -> None:
+        if what == "asked":
+            click.confirm("Really?", abort=True)
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            if what == "asking":
+                # So does click when it waits for an answer.
+                raise click.Abort from None
+            raise
+
+    monkeypatch.setitem(main.commands, "wait", wait)
+    for what in ("working", "asking"):
+        interrupted = livestate("wait", what)
+        assert (interrupted.exit_code, interrupted.stderr) == (130, "Interrupted.\n")
+    denied = livestate("wait", "asked", stdin="n\n")
+    assert (denied.exit_code, denied.stderr) == (1, "Aborted!\n")

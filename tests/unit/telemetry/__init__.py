@@ -1,0 +1,1 @@
+"""The command line, the prompt, loading and the parts of the demo."""
