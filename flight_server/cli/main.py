@@ -15,6 +15,8 @@ quick.
 
 from __future__ import annotations
 
+import os
+
 import click
 
 from engine.processes.hidden_modules import hide_pandas
@@ -71,6 +73,8 @@ for _verb in _VERBS:
 def run() -> None:
     """Be the command, in a process of its own."""
     hide_pandas()
+    # What gRPC notes of a connection that a peer closes is no concern of who reads this command's output.
+    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
     main(prog_name="livestate")
 
 

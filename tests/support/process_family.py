@@ -13,7 +13,7 @@ def runs(process: int) -> bool:
     """Whether there is such a process, and it is no zombie: who adopts orphans may take its time."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return False
 
 
@@ -21,7 +21,11 @@ def family(process: int) -> list[int]:
     """A process and all that it, and those that it started, have started."""
     found = [process]
     for member in found:
-        for thread in Path(f"/proc/{member}/task").glob("*"):
+        # A process and its threads can end while they are looked at.
+        threads: list[Path] = []
+        with suppress(FileNotFoundError, ProcessLookupError):
+            threads += Path(f"/proc/{member}/task").iterdir()
+        for thread in threads:
             with suppress(FileNotFoundError, ProcessLookupError):
                 found += map(int, (thread / "children").read_text().split())
     return found

@@ -181,12 +181,14 @@ def test_what_goes_wrong(
         [*COMMAND, *arguments],
         capture_output=True,
         text=True,
-        env={**os.environ, "PYTHONPATH": _root()},
+        # With much that gRPC would note of its connections by itself.
+        env={**os.environ, "PYTHONPATH": _root(), "GRPC_TRACE": "all"},
         check=False,
     )
     assert (failed.returncode, failed.stdout) == (exit_code, "")
     assert message in failed.stderr
     assert "Traceback" not in failed.stderr
+    assert not re.search(r"^I\d{4} ", failed.stderr, re.MULTILINE)
 
 
 def _root() -> str:
