@@ -78,7 +78,72 @@ def passing_rows(rows: Rows, test: RowTest) -> Rows:
     """
     if not rows.num_rows or test == EVERY_ROW:
         return rows
-    return rows.filter(_mask(rows, test))
+    mask = _mask(rows, test)
+    return rows if count_true(mask) == rows.num_rows else rows.filter(mask)
+
+
+def passing_batches(scan: Scan, columns: Sequence[str], test: RowTest) -> Iterator[pa.RecordBatch]:
+    """The live rows of a scan that pass a test, block by block. A block of which all do is not copied, and
+    there is none for a block of which no row does.
+
+    Args:
+        scan: Has the columns, and those that are tested.
+        columns: The columns of the batches.
+        test: The test.
+    """
+    has_dead = LIVE_COLUMN in scan.schema.names
+    names = list(columns)
+    for batch in scan.batches():
+        mask = _live_mask(batch, test, has_dead=has_dead)
+        passing = batch.num_rows if mask is None else count_true(mask)
+        if not passing:
+            continue
+        if not names:
+            yield pa.RecordBatch.from_struct_array(
+                pa.StructArray.from_buffers(pa.struct([]), passing, [None])
+            )
+            continue
+        asked = batch.select(names)
+        yield asked if passing == batch.num_rows else asked.filter(mask)
+
+
+def count_passing(scan: Scan, test: RowTest) -> int:
+    """How many live rows of a scan pass a test.
+
+    Args:
+        scan: Has the columns that are tested, at least one column.
+        test: The test.
+    """
+    has_dead = LIVE_COLUMN in scan.schema.names
+    masks = ((batch, _live_mask(batch, test, has_dead=has_dead)) for batch in scan.batches())
+    return sum(batch.num_rows if mask is None else count_true(mask) for batch, mask in masks)
+
+
+def has_passing(rows: pa.RecordBatch, test: RowTest) -> bool:
+    """Whether some row passes a test.
+
+    Args:
+        rows: As those of `passing_rows`.
+        test: The test.
+    """
+    return test == EVERY_ROW or count_true(_mask(rows, test)) > 0
+
+
+def count_true(mask: pa.BooleanArray | pa.ChunkedArray) -> int:
+    """How many values are true, not false and not NULL."""
+    if isinstance(mask, pa.ChunkedArray):
+        return sum(chunk.true_count for chunk in mask.chunks)
+    count: int = mask.true_count
+    return count
+
+
+def _live_mask(batch: pa.RecordBatch, test: RowTest, *, has_dead: bool) -> pa.BooleanArray | None:
+    """Whether each row is live and passes a test, or NULL where it does not; None where all do."""
+    live = pc.equal(batch.column(LIVE_COLUMN), _LIVE) if has_dead else None
+    if test == EVERY_ROW:
+        return live
+    mask = _mask(batch, test)
+    return mask if live is None else pc.and_kleene(live, mask)
 
 
 def row_mask(rows: pa.RecordBatch, test: RowTest) -> npt.NDArray[np.bool_]:
