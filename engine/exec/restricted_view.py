@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from engine.exec.kernels import count_passing, has_passing, passing_batches, passing_rows, row_mask
+from engine.exec.kernels import count_passing, passing_batches, passing_rows, row_mask, row_passes
 from engine.model.schema import Epoch, StoreDefinition
 from engine.plan.row_tests import EVERY_ROW, RowTest, columns_of
 from engine.scan import (
@@ -119,8 +119,8 @@ class RestrictedView:
         found = self.whole.row(key, projection.places, projection.schema)
         if found is None or self.test == EVERY_ROW:
             return found
-        tested = [_one_chunk(found.column(place)) for place in projection.tested]
-        if not has_passing(pa.RecordBatch.from_arrays(tested, schema=projection.tested_schema), self.test):
+        tested = zip(self._tested, projection.tested, strict=True)
+        if not row_passes({name: _one_chunk(found.column(place)) for name, place in tested}, self.test):
             return None
         if projection.schema is schema:
             return found

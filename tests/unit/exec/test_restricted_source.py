@@ -9,12 +9,12 @@ import pytest
 from engine.access.claims import Claim
 from engine.access.scope import Grant, Scope, scope_of
 from engine.errors import InvalidInput, LivestateError, NotFound
-from engine.exec.kernels import passing_batches, passing_rows
+from engine.exec.kernels import passing_batches, passing_rows, row_passes
 from engine.exec.restricted_source import RestrictedSource
 from engine.model.kinds import Behaviour, KeyValue
 from engine.model.schema import StoreDefinition, StoreName, define_store
 from engine.plan.row_filter import row_filter
-from engine.plan.row_tests import EVERY_ROW, NO_ROW
+from engine.plan.row_tests import EVERY_ROW, NO_ROW, columns_of
 from engine.scan import ScanStatistics, StoreView
 from engine.service import QueryService
 from tests.support.memory_source import MemoryScan, MemorySource, memory_view
@@ -297,6 +297,39 @@ def test_a_scan_has_the_rows_that_are_seen_and_no_empty_block(rows: str, columns
             assert sorted_rows(found) == sorted_rows(expected.select(columns))
 
 
+@pytest.mark.parametrize(
+    "rows",
+    [
+        "id = 3",
+        "id <> 13",
+        "id < 14 AND id >= 2",
+        "id <= 2 OR id > 38",
+        "desk = 'rates'",
+        "desk <> 'rates'",
+        "desk > 'fx'",
+        "desk IS NULL",
+        "desk IS NOT NULL",
+        "desk IN ('fx', 'x')",
+        "desk LIKE 'r%'",
+        "price < 1",
+        "price > 1",
+        "price = 0",
+        "NOT price = 1.5",
+        "desk = 'fx' OR id < 5",
+        "desk = 'fx' AND price IS NULL",
+        "amount = '1' OR desk LIKE 'r%' AND id = 7",
+        "false",
+    ],
+)
+def test_one_row_passes_as_it_does_among_others(rows: str) -> None:
+    test = row_filter(TRADES, [rows], {})
+    table = pa.Table.from_pylist(ROWS, SCHEMA)
+    passing = set(passing_rows(table, test).column("id").to_pylist())
+    for row in table.combine_chunks().to_batches(max_chunksize=1):
+        values = {name: row.column(name) for name in columns_of(test)}
+        assert row_passes(values, test) == (row.column("id")[0].as_py() in passing)
+
+
 @pytest.mark.parametrize("names", [["id", "desk"], ["desk"], ["amount", "id"], ["desk", "desk", "amount"]])
 def test_a_row_is_tested_by_columns_that_are_asked_for_or_not(names: list[str]) -> None:
     places = [SCHEMA.get_field_index(name) for name in names]
@@ -306,7 +339,8 @@ def test_a_row_is_tested_by_columns_that_are_asked_for_or_not(names: list[str]) 
     )
     with seen_trades("desk = 'rates'") as view:
         for row in ROWS:
-            found, flagged = view.row(row["id"], places, schema), view.found_row(row["id"], places, schema)
+            key = int(str(row["id"]))
+            found, flagged = view.row(key, places, schema), view.found_row(key, places, schema)
             if row["desk"] != "rates":
                 assert found is flagged is None
                 continue
