@@ -34,8 +34,7 @@ class DecisionAudit:
                 self._write(each)
 
     def _write(self, decision: Decision) -> None:
-        who, at = decision.author.who, decision.author.at
-        decided = dt.datetime.fromtimestamp(at / 1_000_000, dt.UTC).isoformat(timespec="milliseconds")
+        who = decision.author.who
         self._log.write(
             decision.kind.value,
             Principal(who, frozenset(), Proof.NOTHING) if who else NOBODY,
@@ -43,7 +42,17 @@ class DecisionAudit:
             {
                 "place": decision.place,
                 "number": decision.number,
-                "decided_at": decided if at else None,
+                "decided_at": _moment(decision.author.at),
                 "what": decision.what,
             },
         )
+
+
+def _moment(at: int) -> str | None:
+    """A time as JSON has it; None where it is not known, or none, as whoever wrote it may have liked."""
+    if at <= 0:
+        return None
+    try:
+        return dt.datetime.fromtimestamp(at / 1_000_000, dt.UTC).isoformat(timespec="milliseconds")
+    except (OverflowError, ValueError, OSError):
+        return None

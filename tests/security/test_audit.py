@@ -9,7 +9,7 @@ import pytest
 from pyarrow import flight
 
 from engine.access.principal import ANYBODY
-from engine.changelog import Author, Changelog
+from engine.changelog import Author, Changelog, Decision, DecisionKind
 from engine.changelog.store_drops import drop_store
 from engine.errors import Forbidden, InvalidInput, LivestateError, Unauthenticated
 from engine.model.migration import migrate_definition, parse_changes
@@ -17,6 +17,7 @@ from engine.model.schema import StoreName, define_store
 from flight_server.cli.credentials import add_token
 from flight_server.client.client import Client
 from flight_server.client.connection_options import ConnectionOptions
+from flight_server.host.decision_audit import DecisionAudit
 from flight_server.host.host import HostOptions
 from flight_server.server.audit import LONGEST_SQL, AuditLog
 from tests.protocol.test_cluster_hosts import add
@@ -162,3 +163,19 @@ def test_what_operators_decide_gets_a_line_on_a_host_that_hears_of_it(tmp_path: 
         ("drop", "ann@ops-1", "others", 2, "others"),
     }
     assert {line["decided_at"] for line in found[1:]} == {"2023-11-14T22:13:20.000+00:00"}
+
+
+def test_a_decision_is_told_once_whatever_its_time_is(tmp_path: Path) -> None:
+    log = AuditLog(tmp_path / "audit.log")
+    audit = DecisionAudit(log)
+    decisions = [
+        Decision(DecisionKind.DROP, "g", number, Author("ann", at), "s")
+        for number, at in enumerate([1 << 80, -5])
+    ]
+    for _ in range(2):
+        audit.note(decisions)
+    log.close()
+    assert [(line["number"], line["decided_at"]) for line in lines(tmp_path / "audit.log")] == [
+        (0, None),
+        (1, None),
+    ]
