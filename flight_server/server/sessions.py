@@ -173,13 +173,14 @@ _WISH_HEADERS = {
 
 
 class _Caller(flight.ServerMiddleware):  # type: ignore[misc] # pyarrow has no types
-    """Headers of one call that livestate cares for, as they came."""
+    """Headers of one call that livestate cares for, as they came; and whether options are among them."""
 
     def __init__(
         self, headers: Mapping[str, list[str]], response: Mapping[str, str], principal: Principal | None
     ) -> None:
         self.headers = headers
         self.principal = principal
+        self.has_options = not _OPTION_HEADERS.isdisjoint(headers)
         self._response = response
 
     def sending_headers(self) -> Mapping[str, str]:
@@ -259,7 +260,7 @@ def caller_options(context: Any) -> SessionOptions:
         InvalidInput: The cookie is not one of livestate's, or the timeout is no number above 0.
     """
     caller = context.get_middleware(MIDDLEWARE)
-    if caller is None:
+    if caller is None or not caller.has_options:
         return NO_OPTIONS
     options = _read_cookies(caller.headers.get("cookie", ()))
     for dialect in caller.headers.get(DIALECT_HEADER, ()):
