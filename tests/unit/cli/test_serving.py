@@ -328,7 +328,7 @@ def test_a_second_interrupt_of_several_hosts_waits_for_nothing_that_runs(tmp_pat
     )
     with (
         ExitStack() as open_here,
-        processes(tmp_path, "--processes", "2", "--grace", "3600") as (parent, uris),
+        processes(tmp_path, "--processes", "2", "--grace", "100") as (parent, uris),
     ):
         pool = open_here.enter_context(ThreadPoolExecutor(2))
         clients = [open_here.enter_context(Client(uri)) for uri in uris]
