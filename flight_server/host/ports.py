@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import socket
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -10,6 +11,10 @@ from engine.errors import Unavailable
 
 _HIGHEST = 65535
 _TRIES = 50
+_DRAWN = range(20_000, 32_000)
+"""Any port is drawn from these: they are below those that systems give to connections that go out, of which
+one could take it before somebody listens.
+"""
 
 
 def free_ports(address: str, preferred: int, count: int) -> Sequence[int]:
@@ -26,17 +31,17 @@ def free_ports(address: str, preferred: int, count: int) -> Sequence[int]:
     Raises:
         Unavailable: There are none.
     """
-    first = preferred
+    draw = random.SystemRandom()  # two processes do not try the same ones
     for _ in range(_TRIES):
-        found = _bind_ports(address, first, count)
+        found = _bind_ports(address, preferred or draw.choice(_DRAWN), count)
         if found is not None:
             return found
-        first = 0
+        preferred = 0
     raise Unavailable(f"There are no {count} free ports in a row on {address}.")
 
 
 def _bind_ports(address: str, first: int, count: int) -> Sequence[int] | None:
-    """The ports from `first`, 0 for any, if all of them can be bound."""
+    """The ports from `first` if all of them can be bound."""
     with ExitStack() as probes:
         for offset in range(count):
             probe = probes.enter_context(socket.socket())
@@ -47,5 +52,4 @@ def _bind_ports(address: str, first: int, count: int) -> Sequence[int] | None:
                 probe.bind((address, first + offset))
             except OSError:
                 return None
-            first = first or int(probe.getsockname()[1])
     return range(first, first + count)
