@@ -140,7 +140,9 @@ class LocalExecutor:
             row = view.row(key, lookup.column_indexes, lookup.schema)
             seconds = time.perf_counter() - started
             metadata = lookup_metadata(view, 0 if row is None else 1, seconds, complete_until)
-        return QueryResult(lookup.schema, metadata, lookup.no_row if row is None else row)
+        if row is None:
+            return QueryResult(lookup.schema, metadata, lookup.no_row, table_bytes=0)
+        return QueryResult(lookup.schema, metadata, row, table_bytes=lookup.row_bytes(row))
 
     def newest_epochs(self, stores: Collection[StoreName]) -> EpochsRead:
         """The newest epochs of stores that are here.
