@@ -15,12 +15,9 @@ from engine.model.partitioning import value_partitioner
 from engine.model.schema import PartitionId, StoreDefinition, StoreName
 from engine.plan.plans import Plan, RowsPlan
 from engine.plan.predicates import Compare, Comparison
+from engine.plan.row_widths import RowWidths
 from engine.plan.values import Parameter
 from engine.sql.parameters import ParameterSlot
-
-
-_OFFSET_BYTES = 4
-"""What Arrow keeps for each text, beside its bytes."""
 
 
 @dataclass(frozen=True)
@@ -48,35 +45,9 @@ class KeyLookup:
         return self.schema.empty_table()
 
     @cached_property
-    def _widths(self) -> tuple[int, tuple[int, ...]] | None:
-        """Bytes of the columns whose values are all as large, and which columns are texts; None where there
-        are others.
-        """
-        fixed, texts = 0, []
-        for place, arrow_type in enumerate(self.schema.types):
-            if pa.types.is_string(arrow_type) or pa.types.is_binary(arrow_type):
-                fixed += _OFFSET_BYTES
-                texts.append(place)
-            elif pa.types.is_primitive(arrow_type) or pa.types.is_decimal(arrow_type):
-                fixed += (arrow_type.bit_width + 7) // 8
-            else:
-                return None
-        return fixed, tuple(texts)
-
-    def row_bytes(self, row: pa.Table) -> int:
-        """Arrow bytes of the values of a row, in a tenth of the time that Arrow takes to add them up.
-
-        Args:
-            row: A row of the result.
-        """
-        widths = self._widths
-        if widths is None:
-            return int(row.nbytes)
-        size, texts = widths
-        for place in texts:
-            text = row.column(place)[0].as_buffer()
-            size += 0 if text is None else text.size
-        return size
+    def widths(self) -> RowWidths:
+        """What its rows take."""
+        return RowWidths(self.schema)
 
     @cached_property
     def definitions(self) -> Mapping[StoreName, StoreDefinition]:

@@ -448,7 +448,11 @@ class Statements:
 
     def _session(self, statement: Statement) -> Session:
         session = engine_session(statement)
-        return self._default_session if session is DEFAULT_SESSION else replace(session, user=self._principal.name)
+        return (
+            self._default_session
+            if session is DEFAULT_SESSION
+            else replace(session, user=self._principal.name)
+        )
 
     def _result(self, statement: Statement, call: Call, slot: HeldSlot) -> QueryResult:
         given, session = statement.parameters, self._session(statement)

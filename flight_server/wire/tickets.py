@@ -217,9 +217,7 @@ class Statement:
         """Another text with the same session options."""
         # Each call makes one: to set the attributes of a frozen value one by one takes four times as long.
         made = object.__new__(Statement)
-        made.__dict__.update(
-            self.__dict__, sql=sql, parameters=None, call_id=b"", expected_shapes=None
-        )
+        made.__dict__.update(self.__dict__, sql=sql, parameters=None, call_id=b"", expected_shapes=None)
         return made
 
     def shorten_timeout(self, seconds: float) -> Statement:
