@@ -26,7 +26,7 @@ class CallState(Enum):
 
 
 SECONDS_BETWEEN_QUESTIONS = 0.005
-"""How often gRPC is asked whether a client is gone: it takes 0.1 ms to say so, as long as a small statement."""
+"""How often gRPC is asked at most whether a client is gone: it takes 0.1 ms to say so."""
 CANCEL_SECONDS = 2.0
 """How long what is cancelled may take to end."""
 

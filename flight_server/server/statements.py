@@ -22,7 +22,7 @@ from engine.duckdb.deadline import Watcher
 from engine.errors import InvalidInput, Unsupported
 from engine.model.read_point import NEWEST, AsOfEpoch, ReadPoint
 from engine.service import DEFAULT_SESSION, PreparedStatement, QueryResult, QueryService, Session
-from engine.telemetry.statement_ids import name_statement, statement_id
+from engine.telemetry.statement_ids import name_statement
 from flight_server.server.activity import Activity, ActivityStatement, parse_activity
 from flight_server.server.arrivals import Arrival
 from flight_server.server.audit import AuditedCall, AuditLog
@@ -336,8 +336,7 @@ class Statements:
         Raises:
             LivestateError: The statement cannot run, by kind.
         """
-        if not statement_id():
-            name_statement(statement_of_call_id(statement.call_id))
+        name_statement(statement_of_call_id(statement.call_id))
         # What is at hand is never slow.
         audited = None if self._audit is None else self._audited_call(statement, context)
         activity: ActivityStatement | Setting | None = None

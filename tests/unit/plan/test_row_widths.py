@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 from decimal import Decimal
 
 import pyarrow as pa
@@ -18,7 +18,7 @@ _ROWS = pa.table(
         "bytes": [b"a", b"", b"abc"],
         "large": pa.array(["a", "bc", "def"], pa.large_string()),
         "price": [Decimal("1.50"), Decimal("2.25"), Decimal("3.75")],
-        "at": [datetime.datetime(2026, 1, day) for day in (1, 2, 3)],
+        "at": [dt.date(2026, 1, day) for day in (1, 2, 3)],
         "list": [[1, 2], [], [3]],
         "struct": [{"a": 1}, {"a": 2}, {"a": 3}],
     }
