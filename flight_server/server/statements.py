@@ -205,17 +205,22 @@ class Statements:
             activity.change(context)
         if activity is not None:
             return PreparedStatement(statement.sql, activity.schema, pa.schema([]), statement.dialect)
-        given = None if statement.parameters is None else statement.parameters.batch
         name_statement(statement_of_call_id(statement.call_id))
+        session, given = engine_session(statement), statement.parameters
+        known = self._service.prepared_before(
+            statement.sql, session, statement.expected_shapes, has_values=given is not None
+        )
+        if known is not None:
+            return known
         told = AuditedCall(None, "statement", self._principal, context, statement.sql)
         call = self._calls.begin(statement.call_id, context, told)
         call.state = CallState.PLANNING
         try:
             return self._service.prepare(
                 statement.sql,
-                engine_session(statement),
+                session,
                 statement.expected_shapes,
-                given,
+                None if given is None else given.batch,
                 call.is_cancelled,
             )
         finally:
