@@ -296,6 +296,29 @@ class QueryService:
             sql, session.dialect, session.read_point, deadline, expected_shapes, given
         )
 
+    def prepared_before(
+        self,
+        sql: str,
+        session: Session = DEFAULT_SESSION,
+        expected_shapes: ExpectedShapes | None = None,
+        *,
+        has_values: bool = False,
+    ) -> PreparedStatement | None:
+        """A statement that was prepared before, which takes next to nothing to find.
+
+        Args:
+            sql: Any text.
+            session: As that of `prepare`.
+            expected_shapes: Likewise.
+            has_values: Whether the values are known that it will run with.
+
+        Returns:
+            The statement; None where `prepare` has to find out more.
+        """
+        return self._prepared.find(
+            sql, session.dialect, session.read_point, expected_shapes, has_values=has_values
+        )
+
     def execute(
         self,
         statement: str | PreparedStatement,

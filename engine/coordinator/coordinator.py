@@ -119,7 +119,7 @@ class Coordinator:
         try:
             if question is None:
                 result = self._answer_request(query.request)
-                result.metadata = replace(result.metadata, stale_seconds=stale_seconds(complete_until))
+                result.metadata = result.metadata.replace_quickly(stale_seconds=stale_seconds(complete_until))
                 return Answer(result, None)
             return self._answer_or_keep(query, question, complete_until)
         except (MigratedError, BuildingError):
@@ -137,7 +137,7 @@ class Coordinator:
         )
         with turn or nullcontext():
             result = self._answer_request(request if turn is None else replace(request, pin=pin))
-            result.metadata = replace(result.metadata, stale_seconds=stale_seconds(complete_until))
+            result.metadata = result.metadata.replace_quickly(stale_seconds=stale_seconds(complete_until))
             return Answer(result if turn is None else turn.keep(result), None)
 
     def _answer_on_any_route(self, query: DistributedQuery, question: Question | None) -> Answer:
@@ -308,7 +308,7 @@ class Coordinator:
         if not self._cluster.has_peers:
             # What is said of hosts and their partitions is for deployments.
             stale = stale_seconds(routed.route.complete_until)
-            result.metadata = replace(result.metadata, stale_seconds=stale)
+            result.metadata = result.metadata.replace_quickly(stale_seconds=stale)
             return Answer(result, None)
         result.metadata = local_metadata(here, result.metadata, routed.route, routed.query.definitions)
         return Answer(result, routed.route)

@@ -120,13 +120,9 @@ class PreparedStatements:
                 these.
             LivestateError: The statement is not valid, as its kind and message say.
         """
-        known = self._find(sql, dialect, read_point)
-        if (
-            known is not None
-            and expected_shapes in (None, known.prepared.shapes)
-            and (given is None or not _takes_any_type(known.statement))
-        ):
-            return known.prepared
+        known = self.find(sql, dialect, read_point, expected_shapes, has_values=given is not None)
+        if known is not None:
+            return known
         ready, read_point = self._texts.ready_text(sql, dialect, read_point, deadline)
         deadline.check()
         values = given() if given is not None and _takes_any_type(ready.statement) else None
@@ -156,6 +152,36 @@ class PreparedStatements:
         if request is newest and values is None and _can_be_kept(request, sql):
             self._entries.put((sql, dialect), _Entry(statement, prepared))
         return prepared
+
+    def find(
+        self,
+        sql: str,
+        dialect: str,
+        read_point: ReadPoint,
+        expected_shapes: ExpectedShapes | None,
+        *,
+        has_values: bool,
+    ) -> PreparedStatement | None:
+        """A statement that was prepared before, if its text still means the same.
+
+        Args:
+            sql: One read-only statement.
+            dialect: Its dialect.
+            read_point: As that of `prepare`.
+            expected_shapes: Likewise.
+            has_values: Whether the values are known that it will run with.
+
+        Returns:
+            The statement; None where `prepare` has to find out more.
+        """
+        known = self._find(sql, dialect, read_point)
+        if (
+            known is None
+            or expected_shapes not in (None, known.prepared.shapes)
+            or (has_values and _takes_any_type(known.statement))
+        ):
+            return None
+        return known.prepared
 
     def _find(self, sql: str, dialect: str, read_point: ReadPoint) -> _Entry | None:
         """The prepared statement of a text, if that still means the same."""

@@ -178,6 +178,8 @@ class Routes:
         """Whether the newest epochs of some of these store groups have other generations on some hosts than
         on others.
         """
+        if not self._cluster.has_peers:
+            return False
         reports = self._cluster.peers.reports().values()
         readable = [
             [report.groups[group].readable for report in reports if group in report.groups]

@@ -165,7 +165,7 @@ class KeptAnswer:
             stale_seconds=stale_seconds(complete_until),
             kept=True,
         )
-        return QueryResult(result.schema, metadata, result.table)
+        return QueryResult(result.schema, metadata, result.table, table_bytes=result.table_bytes)
 
 
 def _is_read_at(metadata: QueryMetadata, epochs: EpochsRead) -> bool:

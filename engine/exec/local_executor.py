@@ -39,6 +39,7 @@ from engine.plan.plans import (
     SummaryPlan,
     row_selection,
 )
+from engine.plan.row_widths import RowWidths
 from engine.plan.statement import ReadyStatement
 from engine.scan import StoreSource
 from engine.sql.diagnose import diagnose
@@ -140,7 +141,9 @@ class LocalExecutor:
             row = view.row(key, lookup.column_indexes, lookup.schema)
             seconds = time.perf_counter() - started
             metadata = lookup_metadata(view, 0 if row is None else 1, seconds, complete_until)
-        return QueryResult(lookup.schema, metadata, lookup.no_row if row is None else row)
+        if row is None:
+            return QueryResult(lookup.schema, metadata, lookup.no_row, table_bytes=0)
+        return QueryResult(lookup.schema, metadata, row, table_bytes=lookup.widths.table_bytes(row))
 
     def newest_epochs(self, stores: Collection[StoreName]) -> EpochsRead:
         """The newest epochs of stores that are here.
@@ -212,7 +215,7 @@ class LocalExecutor:
                 if selection.is_lookup and plan.takes_any_rows
                 else metadata_of("rows", views, found.statistics, seconds, found.rows_read)
             )
-        return self._result(table, metadata)
+        return self._result(table, metadata, plan.widths)
 
     def _summary(self, request: Request, plan: SummaryPlan) -> QueryResult | None:
         """Answer by aggregates of a few rows; None where the engine has to, or is faster."""
@@ -264,11 +267,14 @@ class LocalExecutor:
             metadata = metadata_of("rows", views, found.statistics, seconds)
         return self._result(table, metadata)
 
-    def _result(self, table: pa.Table, metadata: QueryMetadata) -> QueryResult:
+    def _result(
+        self, table: pa.Table, metadata: QueryMetadata, widths: RowWidths | None = None
+    ) -> QueryResult:
         """A result whose rows are there already."""
         # An upper bound, as in `slice_batches`.
         if table.get_total_buffer_size() <= self._batch_bytes:
-            return QueryResult(table.schema, metadata, table)
+            nbytes = None if widths is None else widths.table_bytes(table)
+            return QueryResult(table.schema, metadata, table, table_bytes=nbytes)
         batches = slice_batches(iter(table.to_batches()), self._batch_bytes)
         return QueryResult(table.schema, metadata, batches)
 

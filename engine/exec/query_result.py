@@ -122,6 +122,7 @@ class QueryResult:
         batches: The batches; a table where all of them are there already.
         release: Frees what the result holds; None if it holds nothing.
         interrupt: Makes a batch that another thread waits for end soon; None if batches never take long.
+        table_bytes: Arrow bytes of the table, where they are known.
 
     Attributes:
         table: All rows, where they are there already; else None.
@@ -135,12 +136,15 @@ class QueryResult:
         batches: Iterator[pa.RecordBatch] | pa.Table,
         release: Callable[[], None] | None = None,
         interrupt: Callable[[], None] | None = None,
+        *,
+        table_bytes: int | None = None,
     ) -> None:
         self.schema = schema
         self.metadata = metadata
         self.explain: Callable[[], Sequence[str]] | None = None
         self.table = batches if isinstance(batches, pa.Table) else None
         self._batches = _batches_of(self.table) if self.table is not None else batches
+        self._table_bytes = table_bytes
         self._interrupt = interrupt
         self._busy = threading.RLock()
         self._closed = False
@@ -148,6 +152,13 @@ class QueryResult:
         if self._release is not None:
             # When the process ends, its memory goes with it.
             self._release.atexit = False
+
+    @property
+    def table_bytes(self) -> int:
+        """Arrow bytes of the table; 0 where there is none. They are added up once."""
+        if self._table_bytes is None:
+            self._table_bytes = 0 if self.table is None else int(self.table.nbytes)
+        return self._table_bytes
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         return self

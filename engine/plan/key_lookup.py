@@ -15,6 +15,7 @@ from engine.model.partitioning import value_partitioner
 from engine.model.schema import PartitionId, StoreDefinition, StoreName
 from engine.plan.plans import Plan, RowsPlan
 from engine.plan.predicates import Compare, Comparison
+from engine.plan.row_widths import RowWidths
 from engine.plan.values import Parameter
 from engine.sql.parameters import ParameterSlot
 
@@ -42,6 +43,11 @@ class KeyLookup:
     def no_row(self) -> pa.Table:
         """The result for a key that has no row."""
         return self.schema.empty_table()
+
+    @cached_property
+    def widths(self) -> RowWidths:
+        """What its rows take."""
+        return RowWidths(self.schema)
 
     @cached_property
     def definitions(self) -> Mapping[StoreName, StoreDefinition]:

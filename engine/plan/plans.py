@@ -42,6 +42,7 @@ from engine.plan.row_tests import (
     count_tests,
     null_test,
 )
+from engine.plan.row_widths import RowWidths
 from engine.plan.values import Arguments, Constant, Parameter
 from engine.scan import KeyRange, RowFilter
 from engine.sql.bind import BoundStatement, StoreReference
@@ -121,6 +122,11 @@ class RowsPlan:
         """Schema of the result."""
         stored = self.reference.definition.schema
         return pa.schema([pa.field(output.name, stored.field(output.column).type) for output in self.outputs])
+
+    @cached_property
+    def widths(self) -> RowWidths:
+        """What rows of the result take."""
+        return RowWidths(self.schema)
 
     @cached_property
     def columns(self) -> tuple[str, ...]:

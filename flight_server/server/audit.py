@@ -167,24 +167,26 @@ class AuditedCall:
         """Write its lines, and have it counted. May be called again."""
         log, self._log = self._log, None
         meter, self._meter = self._meter, None
-        if meter is not None and self._outcome == OK:
-            meter.note(self.event, self._metadata, self.seconds, self.rows, self.size)
         slow_seconds, self._slow_seconds = self._slow_seconds, None
+        seconds = self.seconds
+        if meter is not None and self._outcome == OK:
+            meter.note(self.event, self._metadata, seconds, self.rows, self.size)
         if slow_seconds is not None:
-            log_if_slow(self._run_statement(), slow_seconds)
+            if seconds >= slow_seconds:
+                log_if_slow(self._run_statement(seconds), slow_seconds)
             self._explain = None
         if log is None:
             return
-        facts = {**self._facts, "rows": self.rows, "bytes": self.size, "seconds": self.seconds}
+        facts = {**self._facts, "rows": self.rows, "bytes": self.size, "seconds": seconds}
         log.write(self.event, self.principal, self.peer, {**facts, "outcome": self._outcome})
 
-    def _run_statement(self) -> RunStatement:
+    def _run_statement(self, seconds: float) -> RunStatement:
         return RunStatement(
             self.event,
             self.sql,
             self._dialect,
             self.principal.name,
-            self.seconds,
+            seconds,
             self.rows,
             self.size,
             self._outcome,

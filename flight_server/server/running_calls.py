@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Any
@@ -24,6 +25,8 @@ class CallState(Enum):
     STREAMING = "streaming"
 
 
+SECONDS_BETWEEN_QUESTIONS = 0.005
+"""How often gRPC is asked at most whether a client is gone: it takes 0.1 ms to say so."""
 CANCEL_SECONDS = 2.0
 """How long what is cancelled may take to end."""
 
@@ -57,14 +60,21 @@ class Call:
         self._context: Any = context
         self._ended = ended
         self._cancelled = False
+        self._is_client_gone = False
+        self._asked_at = time.monotonic()
         self._reason: LivestateError | None = None
 
     def is_cancelled(self) -> bool:
         """Whether nobody wants the result any more: the client is gone, ran out of time, or said so. From any
-        thread.
+        thread. That it is gone is known `SECONDS_BETWEEN_QUESTIONS` later.
         """
         with self._lock:
-            return self._cancelled or (self._context is not None and bool(self._context.is_cancelled()))
+            if self._cancelled or self._context is None:
+                return self._cancelled
+            now = time.monotonic()
+            if now - self._asked_at >= SECONDS_BETWEEN_QUESTIONS:
+                self._asked_at, self._is_client_gone = now, bool(self._context.is_cancelled())
+            return self._is_client_gone
 
     def is_for(self, principal: Principal) -> bool:
         """Whether somebody may know of it, and cancel it: who asked, and who sees all calls. What nothing is

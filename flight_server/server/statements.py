@@ -114,6 +114,7 @@ class Statements:
         self._ledger = ledger
         self._terms = Terms(callers, ANYBODY)
         self._principal = ANYBODY
+        self._default_session = replace(DEFAULT_SESSION, user=ANYBODY.name)
         self._service = service
         self._calls = calls
         self._limits = limits
@@ -133,6 +134,7 @@ class Statements:
             return self
         other = copy(self)
         other._principal = principal  # noqa: SLF001 - one of this class
+        other._default_session = replace(DEFAULT_SESSION, user=principal.name)  # noqa: SLF001 - likewise
         other._service = self._service.restrict(principal.scope)  # noqa: SLF001 - likewise
         pace = self._ledger.result_pace(principal)
         other._terms = replace(self._terms, principal=principal, pace=pace)  # noqa: SLF001 - likewise
@@ -206,17 +208,22 @@ class Statements:
             return PreparedStatement(statement.sql, SETTING_SCHEMA, pa.schema([]), statement.dialect)
         if activity is not None:
             return PreparedStatement(statement.sql, activity.schema, pa.schema([]), statement.dialect)
-        given = None if statement.parameters is None else statement.parameters.batch
         name_statement(statement_of_call_id(statement.call_id))
+        session, given = engine_session(statement), statement.parameters
+        known = self._service.prepared_before(
+            statement.sql, session, statement.expected_shapes, has_values=given is not None
+        )
+        if known is not None:
+            return known
         told = AuditedCall(None, "statement", self._principal, context, statement.sql)
         call = self._calls.begin(statement.call_id, context, told)
         call.state = CallState.PLANNING
         try:
             return self._service.prepare(
                 statement.sql,
-                engine_session(statement),
+                session,
                 statement.expected_shapes,
-                given,
+                None if given is None else given.batch,
                 call.is_cancelled,
             )
         finally:
@@ -340,13 +347,16 @@ class Statements:
         name_statement(statement_of_call_id(statement.call_id))
         # What is at hand is never slow.
         audited = None if self._audit is None else self._audited_call(statement, context)
+        activity: ActivityStatement | Setting | None = None
         call = None
         try:
-            activity = self._activity_of(
-                statement.statement if isinstance(statement, JsonStatement) else statement
-            )
-            found = self._answer_at_hand(statement) if activity is None else None
-            if found is not None and self._terms.pace is None:
+            # What is at hand was asked of stores before, so it need not be read for anything else.
+            found = self._answer_at_hand(statement) if self._principal.may(Permission.READ) else None
+            if found is None:
+                activity = self._activity_of(
+                    statement.statement if isinstance(statement, JsonStatement) else statement
+                )
+            elif self._terms.pace is None:
                 if audited is not None:
                     _count_table(audited, found)
                 else:
@@ -384,7 +394,7 @@ class Statements:
         assert result.table is not None
         metadata = result.metadata
         seconds = metadata.seconds.get("total", 0.0)
-        self._calls.meter.note("statement", metadata, seconds, result.table.num_rows, result.table.nbytes)
+        self._calls.meter.note("statement", metadata, seconds, result.table.num_rows, result.table_bytes)
 
     def _audited_call(self, statement: Statement | JsonStatement, context: Any) -> AuditedCall:
         asked = statement.statement if isinstance(statement, JsonStatement) else statement
@@ -444,7 +454,12 @@ class Statements:
             return result_stream(result, call, context, self._terms)
 
     def _session(self, statement: Statement) -> Session:
-        return replace(engine_session(statement), user=self._principal.name)
+        session = engine_session(statement)
+        return (
+            self._default_session
+            if session is DEFAULT_SESSION
+            else replace(session, user=self._principal.name)
+        )
 
     def _result(self, statement: Statement, call: Call, slot: HeldSlot) -> QueryResult:
         given, session = statement.parameters, self._session(statement)
@@ -579,7 +594,7 @@ def described_schema(prepared: PreparedStatement) -> pa.Schema:
 def _count_table(audited: AuditedCall, result: QueryResult) -> None:
     assert result.table is not None
     audited.note_result(result)
-    audited.count(result.table.num_rows, result.table.nbytes)
+    audited.count(result.table.num_rows, result.table_bytes)
     audited.end()
 
 

@@ -34,6 +34,8 @@ def statement_of_call_id(call_id: bytes) -> str:
     Returns:
         The same in hexadecimal digits, where that is an id; else a new one.
     """
+    if not call_id:
+        return new_statement_id()
     found = call_id.hex()
     return found if is_statement_id(found) else new_statement_id()
 

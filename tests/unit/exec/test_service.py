@@ -20,6 +20,8 @@ from engine.errors import (
     Position,
     Unsupported,
 )
+from engine.model.schema import StoreName
+from engine.model.table_shapes import TableShape
 from engine.scan import RowFilter
 from engine.service import QueryOptions, QueryService, Session
 from tests.support.memory_source import MemorySource
@@ -638,3 +640,17 @@ def test_many_terms(service: QueryService, operator: str) -> None:
     with service.execute(sql) as result:
         (found,) = result.read_all()["n"].to_pylist()
     assert found == {"OR": 15, "AND": 5, "+": sum(range(20)) + 20 * terms}[operator]
+
+
+def test_what_was_prepared_before_is_found_as_long_as_it_means_the_same(service: QueryService) -> None:
+    # The service has been asked by other tests.
+    sql = "SELECT genre AS prepared_once FROM plays WHERE song_id = ?"
+    assert service.prepared_before(sql) is None
+    prepared = service.prepare(sql)
+    assert service.prepared_before(sql, expected_shapes=prepared.shapes, has_values=True) is prepared
+    other = TableShape(StoreName("plays"), StoreName("plays"), 1)
+    assert service.prepared_before(sql, expected_shapes=(other,)) is None
+    assert service.prepared_before(sql, Session(dialect="spark")) is None
+    any_type = "SELECT ?, genre FROM plays"
+    service.prepare(any_type)
+    assert service.prepared_before(any_type, has_values=True) is None

@@ -102,6 +102,13 @@ def test_the_level_is_for_livestate_and_libraries_are_heard_when_they_warn(
     assert len(root_logger.handlers) == 1
 
 
+def test_no_id_is_given_twice() -> None:
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(lambda _: new_statement_id(), range(2_000)))
+    assert len(set(found)) == len(found)
+    assert all(len(each) == 16 and is_statement_id(each) for each in found)
+
+
 def test_ids_are_told_from_what_could_break_a_line() -> None:
     assert is_statement_id(new_statement_id())
     for text in ("order-1.2_x", "a" * 64, "00000000-0000-4000-8000-000000000000"):
