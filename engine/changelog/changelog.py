@@ -22,7 +22,7 @@ from engine.changelog.history import History
 from engine.changelog.kept_catalog import CatalogObjects, KeptCatalog
 from engine.changelog.layout import FORMAT_PATH, GROUPS_PATH, LAYOUT_FORMAT, STORES_PATH, group_path
 from engine.changelog.objects import Objects, open_objects
-from engine.changelog.snapshot import Snapshot, SnapshotRetention, oldest_kept
+from engine.changelog.snapshot import Snapshot, SnapshotRetention, droppable_before
 from engine.changelog.snapshots import Snapshots
 from engine.changelog.switches import Switch, Switches
 from engine.changelog.writer import Writer, check_no_other_job
@@ -618,17 +618,35 @@ class Changelog:
         """
         epochs = self._epochs(group)
         epochs.generation(0)  # what was decided since must not be missed: dropping cannot be undone
-        oldest = oldest_kept(self.usable_snapshots(group), retention, now)
-        if oldest is None:
-            return Dropped(0, 0)
-        return self.drop_before(group, oldest.epoch, stopping)
+        for snapshot in droppable_before(self.usable_snapshots(group), retention, now):
+            if self.can_replace_epochs(snapshot):
+                return self.drop_before(group, snapshot.epoch, stopping)
+        return Dropped(0, 0)
+
+    def can_replace_epochs(self, snapshot: Snapshot) -> bool:
+        """Whether a snapshot is of the history that the changelog has, and has all its data files: where
+        an older copy of the changelog was put back before a loss of power, one from before can be left, whole
+        or in part.
+
+        Args:
+            snapshot: One that counts.
+
+        Raises:
+            Unavailable: The changelog cannot be reached.
+        """
+        try:
+            commit = self.read_commit(snapshot.group, snapshot.epoch)
+        except Corrupt:
+            return False
+        is_of_history = commit is not None and snapshot.digest in ("", commit.digest)
+        return is_of_history and self.snapshots(snapshot.group).has_files(snapshot)
 
     def drop_before(self, group: GroupName, epoch: Epoch, stopping: Event | None = None) -> Dropped:
         """Delete the epochs and snapshots before a snapshot.
 
         Args:
             group: The store group.
-            epoch: The epoch of a snapshot that counts.
+            epoch: The epoch of a snapshot that counts, and that `can_replace_epochs`.
             stopping: Ends it when it is set.
 
         Raises:

@@ -261,24 +261,16 @@ def snapshot_retention(kept: int | None, tail_seconds: float | None) -> Snapshot
     )
 
 
-def oldest_kept(snapshots: Sequence[Snapshot], retention: SnapshotRetention, now: int) -> Snapshot | None:
-    """The snapshot before which everything may go.
+def droppable_before(
+    snapshots: Sequence[Snapshot], retention: SnapshotRetention, now: int
+) -> Iterator[Snapshot]:
+    """The snapshots before each of which everything may go, the newest first.
 
     Args:
         snapshots: All snapshots of a group, in order of epoch.
         retention: What stays.
         now: The time, microseconds since 1970 UTC.
-
-    Returns:
-        One of the snapshots; None if nothing may go.
     """
-    return next(droppable_before(snapshots, retention, now), None)
-
-
-def droppable_before(
-    snapshots: Sequence[Snapshot], retention: SnapshotRetention, now: int
-) -> Iterator[Snapshot]:
-    """The snapshots before each of which everything may go, the newest first: as `oldest_kept`."""
     for snapshot in reversed(snapshots[: len(snapshots) - retention.kept + 1]):
         is_old = now - snapshot.committed_at >= retention.tail_seconds * 1e6
         if is_old or snapshots[-1].epoch - snapshot.epoch >= retention.tail_epochs:

@@ -337,6 +337,17 @@ class Snapshots:
         self._objects.delete([part_path(self.group, epoch, part.name) for part in broken])
         return not broken
 
+    def has_files(self, snapshot: Snapshot) -> bool:
+        """Whether all data files of a snapshot are there, in their sizes.
+
+        Args:
+            snapshot: The snapshot.
+
+        Raises:
+            Unavailable: The changelog cannot be reached.
+        """
+        return all(self._has_file(snapshot.epoch, file) for file in snapshot.files)
+
     def _has_file(self, epoch: Epoch, file: DataFile) -> bool:
         path = snapshot_data_path(self.group, epoch, file.name)
         return self._objects.get_ranges(path, file.size, [(0, DATA_HEADER_LENGTH)]) is not None

@@ -236,7 +236,7 @@ class SnapshotMaker:
         else:
             self.silence.pop(group, None)
         for snapshot in droppable_before(snapshots, self._options.retention, self._now()):
-            if not self._unheard_partitions(view, snapshot):
+            if not self._unheard_partitions(view, snapshot) and self._changelog.can_replace_epochs(snapshot):
                 dropped = self._changelog.drop_before(group, snapshot.epoch, self._stopping)
                 _log.info("%d epochs of group %s were dropped.", dropped.epochs, group)
                 return

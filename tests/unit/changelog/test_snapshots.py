@@ -17,7 +17,15 @@ import pytest
 from engine.changelog import Changelog, Commit, Snapshot, SnapshotRetention, open_appender
 from engine.changelog.local_objects import LocalObjects
 from engine.changelog.rows import partition_rows
-from engine.changelog.snapshot import EPOCH_WEIGHT, Mark, SnapshotPart, is_due, oldest_kept, parts_covering
+from engine.changelog.snapshot import (
+    EPOCH_WEIGHT,
+    Mark,
+    SnapshotPart,
+    droppable_before,
+    is_due,
+    parts_covering,
+)
+from engine.changelog.snapshot_codec import encode_snapshot
 from engine.errors import Corrupt, Fenced, Unavailable
 from engine.model.schema import Epoch, PartitionId
 from engine.replica.recovery import restore
@@ -137,6 +145,33 @@ def test_what_is_before_the_oldest_kept_snapshot_goes(reopen: Reopen) -> None:
     assert other.drop(GROUP, SnapshotRetention(kept=2, tail_seconds=0), now=LATER).epochs == 0
     assert other.drop(GROUP, NO_TAIL, LATER).snapshots == 1
     assert (other.collect(GROUP), other.newest_epoch(GROUP)) == (0, with_file)
+
+
+def lose_file(local: Changelog, root: Path, snapshot: Snapshot) -> None:
+    next(root.glob(f"groups/*/snapshots/*{snapshot.epoch}/*.arrow")).unlink()
+
+
+def cut_file(local: Changelog, root: Path, snapshot: Snapshot) -> None:
+    file = next(root.glob(f"groups/*/snapshots/*{snapshot.epoch}/*.arrow"))
+    file.write_bytes(file.read_bytes()[:-1])
+
+
+def change_history(local: Changelog, root: Path, snapshot: Snapshot) -> None:
+    (path,) = root.glob(f"groups/*/snapshots/*{snapshot.epoch}.snapshot")
+    path.write_bytes(encode_snapshot(dataclasses.replace(snapshot, digest="0" * 32)).to_pybytes())
+
+
+@pytest.mark.parametrize("harm", [lose_file, cut_file, change_history])
+def test_epochs_do_not_go_for_what_is_left_of_a_snapshot(
+    local: Changelog, tmp_path: Path, harm: Callable[[Changelog, Path, Snapshot], None]
+) -> None:
+    """As an older copy of the changelog leaves them that was put back before a loss of power."""
+    epochs = append_many(local, 6)
+    first, second = take(local, epochs[2], 0, 1), take(local, epochs[4], *range(4))
+    harm(local, tmp_path / "root", second)
+    reopened = Changelog.open(local.uri)
+    assert reopened.drop(GROUP, NO_TAIL, LATER).epochs == first.epoch - 1
+    assert all(reopened.holds(GROUP, Epoch(epoch)) for epoch in range(first.epoch, epochs[-1] + 1))
 
 
 def test_a_writer_goes_on_behind_a_snapshot(reopen: Reopen) -> None:
@@ -420,13 +455,10 @@ def snapshot(epoch: int, committed_at: int = 0) -> Snapshot:
     ],
 )
 def test_what_stays(retention: SnapshotRetention, oldest: int | None) -> None:
-    found = oldest_kept(
-        [snapshot(10, 10_000_000), snapshot(20, 20_000_000), snapshot(30, 30_000_000)],
-        retention,
-        now=30_000_000,
-    )
-    assert (None if found is None else found.epoch) == oldest
-    assert oldest_kept([], retention, now=0) is None
+    snapshots = [snapshot(10, 10_000_000), snapshot(20, 20_000_000), snapshot(30, 30_000_000)]
+    found = [each.epoch for each in droppable_before(snapshots, retention, now=30_000_000)]
+    assert found == [epoch for epoch in (30, 20, 10) if oldest is not None and epoch <= oldest]
+    assert not list(droppable_before([], retention, now=0))
 
 
 def part(name: str, *numbers: int) -> SnapshotPart:

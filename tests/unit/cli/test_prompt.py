@@ -6,7 +6,6 @@ import io
 import os
 import signal
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -109,14 +108,6 @@ def test_the_catalog_has_every_store_and_column(client: Client) -> None:
     columns = read_catalog(client).columns
     assert columns["songs"] == [("song_id", "BIGINT"), ("title", "VARCHAR"), ("tags", "VARCHAR[]")]
     assert [name for name, _ in columns['Odd "name"']] == ["the key", "when"]
-
-
-@pytest.fixture
-def interruptible() -> Iterator[None]:
-    """Shells start what runs in the background with SIGINT ignored."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.usefixtures("interruptible")
