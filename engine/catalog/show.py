@@ -9,12 +9,13 @@ from dataclasses import asdict
 import pyarrow as pa
 
 from engine.errors import InvalidInput, NotFound
+from engine.model.catalog_names import CATALOG, SCHEMA
 from engine.model.durations import duration_in_words
 from engine.model.kinds import KeyValue, Kind, Merge, Session, Versioned
 from engine.model.schema import StoreDefinition, StoreName
 from engine.model.sql_types import sql_type
 from engine.scan import StoreStatus
-from engine.sql.catalog_tables import CATALOG, INFORMATION_SCHEMA, SCHEMA, Tables, listed_tables, schemas
+from engine.sql.catalog_tables import INFORMATION_SCHEMA, Tables, listed_tables, schemas
 from engine.sql.catalog_tables import TABLES as CATALOG_TABLES
 
 TABLES_SCHEMA = pa.schema([pa.field("name", pa.string())])

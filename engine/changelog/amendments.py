@@ -19,7 +19,7 @@ import datetime as dt
 import hashlib
 import json
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import Any
@@ -29,6 +29,7 @@ import pyarrow as pa
 from engine.changelog.checksummed_json import seal, unseal
 from engine.changelog.codec import DIGEST_LENGTH, decode_commit
 from engine.changelog.commit import Commit, CommittedBatch
+from engine.changelog.decisions import UNKNOWN_AUTHOR, Author, Decision, DecisionKind
 from engine.changelog.frames import damage_error
 from engine.changelog.layout import amendment_path
 from engine.changelog.objects import Objects
@@ -230,6 +231,8 @@ class Amendments:
         self._objects = objects
         self._newest: int | None = None
         self._known: dict[int, Amendment] = {}
+        # Of migrations, which do not say it themselves: they are definitions.
+        self._authors: dict[int, Author] = {}
         self._exclusions: tuple[int, Exclusions] = (0, Exclusions())
         self._checked_at = time.monotonic()
         # What is read before something is forgotten must not be noted after it.
@@ -335,11 +338,30 @@ class Amendments:
             self._exclusions = newest, exclusions
         return exclusions
 
-    def create(self, amendment: Amendment) -> bool:
+    def decisions(self) -> Sequence[Decision]:
+        """What was decided of the group, as far as it was read. No request."""
+        found = []
+        for number, each in list(self._known.items()):
+            match each:
+                case StoreDefinition():
+                    author = self._authors.get(number, UNKNOWN_AUTHOR)
+                    kind, what = DecisionKind.MIGRATION, each.describe()
+                case Skip():
+                    author = Author(each.who, each.at)
+                    kind, what = DecisionKind.SKIP, f"epoch {each.epoch}: {each.reason}"
+                case StoreDrop():
+                    author, kind, what = Author(each.who, each.at), DecisionKind.DROP, each.store
+                case Void():
+                    continue
+            found.append(Decision(kind, self.group, number, author, what))
+        return found
+
+    def create(self, amendment: Amendment, author: Author = UNKNOWN_AUTHOR) -> bool:
         """Write an amendment unless its number is taken.
 
         Args:
             amendment: What is decided; a migration is what its store becomes, and its number the generation.
+            author: Who decides a migration; the others say it themselves.
 
         Returns:
             Whether the amendment of this number is now the one given: so also if somebody else did the very
@@ -351,7 +373,7 @@ class Amendments:
         """
         if isinstance(amendment, StoreDefinition):
             amendment = replace(amendment, since=0)
-            number, document = amendment.generation, amendment.to_json()
+            number, document = amendment.generation, encode_migration(amendment, author)
         else:
             number, document = amendment.number, encode_amendment(self.group, amendment)
         path = amendment_path(self.group, number)
@@ -372,6 +394,7 @@ class Amendments:
         if found is not None:
             return found
         shape = StoreDefinition.from_json(document)
+        self._authors[number] = migration_author(document)
         if (shape.group, shape.generation) != (self.group, number):
             raise Corrupt(
                 f"{self._name(number)} is that of {shape.generation} of store group {shape.group}: restore "
@@ -394,6 +417,28 @@ def content_digest(data: pa.Buffer) -> str:
 
 
 # ---- stored forms
+
+
+def encode_migration(shape: StoreDefinition, author: Author) -> bytes:
+    """The stored form of a migration, before it is sealed: a definition with two more fields, which readers
+    of definitions pass by, older versions among them.
+
+    Args:
+        shape: What the store becomes.
+        author: Who decided it.
+    """
+    if author == UNKNOWN_AUTHOR:
+        return shape.to_json()
+    return json.dumps({**json.loads(shape.to_json()), **author.to_document()}, indent=1).encode()
+
+
+def migration_author(data: bytes) -> Author:
+    """Who decided a migration, by its stored form; nobody where that does not say."""
+    try:
+        return Author.from_document(json.loads(data))
+    except (ValueError, TypeError):
+        # What the store became counts, whoever decided it.
+        return UNKNOWN_AUTHOR
 
 
 def encode_amendment(group: GroupName, amendment: Skip | StoreDrop | Void) -> bytes:

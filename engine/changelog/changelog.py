@@ -15,6 +15,7 @@ from engine.changelog.catalog import Catalog, read_catalog
 from engine.changelog.checksummed_json import seal, unseal
 from engine.changelog.codec import Tables
 from engine.changelog.commit import BEFORE_FIRST, Commit, DataFile
+from engine.changelog.decisions import UNKNOWN_AUTHOR, Author, Decision
 from engine.changelog.definitions import Definitions
 from engine.changelog.epochs import NO_STORES, Epochs
 from engine.changelog.frames import damage_error
@@ -204,13 +205,16 @@ class Changelog:
         self._ensure_format()
         return self._stores.create(definition)
 
-    def migrate_store(self, store: StoreName, changes: Sequence[Change]) -> Migration:
+    def migrate_store(
+        self, store: StoreName, changes: Sequence[Change], author: Author = UNKNOWN_AUTHOR
+    ) -> Migration:
         """Change the columns of a store. It takes effect with the next commit of the store's group, on all
         hosts at this epoch.
 
         Args:
             store: The store.
             changes: What to change, in this order (`engine.model.migration`).
+            author: Who decides it.
 
         Returns:
             What the store was, and what it is from then on.
@@ -221,9 +225,9 @@ class Changelog:
             Unavailable: The changelog cannot be reached; the migration may have been written all the same.
             LimitExceeded: The disk is full.
         """
-        return self._stores.migrate(store, changes)
+        return self._stores.migrate(store, changes, author)
 
-    def switch(self, name: StoreName, store: StoreName) -> Switch:
+    def switch(self, name: StoreName, store: StoreName, author: Author = UNKNOWN_AUTHOR) -> Switch:
         """Make SQL mean a store by a name from now on, or from when a host next looks; nothing changes for
         those who write.
 
@@ -231,6 +235,7 @@ class Changelog:
             name: The name: that of a store, or any other that a store could have.
             store: What it is to mean. The name itself to go back; where there is no store of that name, it
                 means nothing again.
+            author: Who decides it.
 
         Returns:
             What the name means now.
@@ -246,7 +251,7 @@ class Changelog:
         is_back = store == name and self._switches.newest_switch(name).number > 0
         if self._stores.first_definition(store) is None and not is_back:
             raise NotFound(f"There is no store {store}: {name} keeps its meaning.")
-        return self._switches.create(name, store)
+        return self._switches.create(name, store, author)
 
     def catalog(self) -> tuple[dict[StoreName, StoreDefinition], dict[StoreName, StoreName]]:
         """All stores, as `definitions` returns them, and the names by which SQL means another store than that
@@ -368,6 +373,12 @@ class Changelog:
     def amendments(self, group: GroupName) -> Amendments:
         """The amendments of a group."""
         return self._stores.amendments(group)
+
+    def decisions(self) -> Sequence[Decision]:
+        """Skips, drops, migrations and switches, as far as this process has heard of them: as `skips`. No
+        request. They are in no particular order.
+        """
+        return [*self._stores.decisions(), *self._switches.decisions()]
 
     def exclusions(self, group: GroupName) -> Exclusions:
         """What of a group's epochs counts for nothing, as far as this process has heard: as `skips`.

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from engine.changelog.amendments import Amendments, Exclusions, Migration, StoreDrop
 from engine.changelog.checksummed_json import seal, unseal
+from engine.changelog.decisions import Author, Decision
 from engine.changelog.differences import is_as_reordered, new_store_definition, refusal
 from engine.changelog.layout import STORES_PATH, definition_incarnation, definition_path
 from engine.changelog.objects import Objects
@@ -216,7 +217,11 @@ class Definitions:
             raise refusal(shapes[-1], definition)
         return found[-1]
 
-    def migrate(self, store: StoreName, changes: Sequence[Change]) -> Migration:
+    def decisions(self) -> Sequence[Decision]:
+        """What was decided of all groups, as far as it was read. No request."""
+        return [each for amendments in list(self._groups.values()) for each in amendments.decisions()]
+
+    def migrate(self, store: StoreName, changes: Sequence[Change], author: Author) -> Migration:
         """Change a store: see `Changelog.migrate_store`."""
         for _ in range(_MAX_RACES):
             first = self.first_definition(store)
@@ -225,7 +230,7 @@ class Definitions:
             generation = self.generation(first.group)
             before = self.shapes(store, generation)[-1]
             after = replace(migrate_definition(before, changes, generation + 1), since=before.since)
-            if self.amendments(first.group).create(after):
+            if self.amendments(first.group).create(after, author):
                 return Migration(after.generation, before, after)
         raise Unavailable(f"Others keep migrating stores of the group of {store}: try again later.")
 

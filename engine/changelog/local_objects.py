@@ -130,7 +130,8 @@ class LocalObjects:
                 target.unlink(missing_ok=True)
         except OSError as error:
             raise _error_of("written", error) from error
-        for directory in {target.parent for target in targets}:
+        # In the order of the paths, not of a set: a seed of the simulation replays to the letter.
+        for directory in dict.fromkeys(target.parent for target in targets):
             with contextlib.suppress(OSError):
                 directory.rmdir()
 

@@ -293,7 +293,10 @@ def _open_remote(uri: str, options: Mapping[str, str]) -> Any:
         else:
             config[name] = value
     try:
-        return obstore.store.from_url(uri, config=config, client_options=client, retry_config=_RETRIES)  # type: ignore[call-overload]
+        # Options of the client, even none, replace those of the environment, such as AWS_ALLOW_HTTP.
+        return obstore.store.from_url(
+            uri, config=config, client_options=client or None, retry_config=_RETRIES
+        )  # type: ignore[call-overload]
     except UnknownConfigurationKeyError as error:
         raise InvalidInput(
             f"The changelog does not know one of the options {', '.join(sorted(options))}: see obstore's "

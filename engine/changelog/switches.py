@@ -9,12 +9,13 @@ two stores that were switched to each other each has the other one's name.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
 from engine.changelog.checksummed_json import seal, unseal
+from engine.changelog.decisions import UNKNOWN_AUTHOR, Author, Decision, DecisionKind
 from engine.changelog.layout import switch_number, switch_path, switches_path
 from engine.changelog.objects import Objects
 from engine.errors import Corrupt, Unavailable
@@ -33,11 +34,13 @@ class Switch:
         store: The store that it means.
         number: Number among the switches of the name; 0 where there is none, so that the name means the store
             of that name.
+        author: Who decided it.
     """
 
     name: StoreName
     store: StoreName
     number: int = 0
+    author: Author = field(default=UNKNOWN_AUTHOR, compare=False)
 
 
 class Switches:
@@ -87,12 +90,22 @@ class Switches:
         found = self._read(switch_path(name, number)) if number else None
         return found or Switch(name, name)
 
-    def create(self, name: StoreName, store: StoreName) -> Switch:
+    def decisions(self) -> Sequence[Decision]:
+        """The switches that were read so far. No request."""
+        return [
+            Decision(
+                DecisionKind.SWITCH, each.name, each.number, each.author, f"{each.name} means {each.store}"
+            )
+            for each in list(self._known.values())
+        ]
+
+    def create(self, name: StoreName, store: StoreName, author: Author = UNKNOWN_AUTHOR) -> Switch:
         """Make a name mean a store from now on; nothing is written if it does.
 
         Args:
             name: The name.
             store: The store; that there is one is the caller's to see.
+            author: Who decides it.
 
         Returns:
             What the name means now.
@@ -104,8 +117,9 @@ class Switches:
             before = self.newest_switch(name)
             if before.store == store:
                 return before
-            switch = Switch(name, store, before.number + 1)
-            document = json.dumps({"format": SWITCH_FORMAT, "name": name, "store": store}, indent=1).encode()
+            switch = Switch(name, store, before.number + 1, author)
+            fields = {"format": SWITCH_FORMAT, "name": name, "store": store, **author.to_document()}
+            document = json.dumps(fields, indent=1).encode()
             if self._objects.create(switch_path(name, switch.number), [pa.py_buffer(seal(document))]):
                 return switch
         raise Unavailable(f"Others keep switching {name}: try again later.")
@@ -124,6 +138,7 @@ def _switch_of(data: bytes, path: str) -> Switch:
     try:
         fields = json.loads(document)
         version, name, store = fields["format"], StoreName(fields["name"]), StoreName(fields["store"])
+        author = Author.from_document(fields)
     except (ValueError, KeyError, TypeError) as error:
         raise Corrupt("A switch in the changelog lacks a field; restore it from a backup.") from error
     if version != SWITCH_FORMAT:
@@ -131,7 +146,7 @@ def _switch_of(data: bytes, path: str) -> Switch:
             f"The switch of {name} has format {version!r}; this version reads format {SWITCH_FORMAT}: "
             "upgrade livestate."
         )
-    switch = Switch(name, store, switch_number(path))
+    switch = Switch(name, store, switch_number(path), author)
     if switch_path(name, switch.number) != path:
         raise Corrupt(
             f"The switch of {name} lies where another one should be: restore the changelog from a backup."

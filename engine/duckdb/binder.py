@@ -18,11 +18,11 @@ from engine.duckdb.growth import is_parsed_quickly, needs_worker
 from engine.duckdb.results import check_types, known_type, result_schema
 from engine.duckdb.worker_messages import BindJob, encode_rows
 from engine.duckdb.worker_pool import WorkerPool, bound_columns
+from engine.model.catalog_names import CATALOG, SCHEMA
 from engine.model.sql_types import quote_identifier, sql_type
 from engine.plan.query_text import ReadColumn, cast_text
 from engine.scan import LIVE_COLUMN
 from engine.sql.bind import StoreReference
-from engine.sql.catalog_tables import CATALOG, SCHEMA
 
 MEMORY_BYTES = 64 << 20
 _EXPLAIN = "EXPLAIN "

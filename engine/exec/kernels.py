@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -17,6 +18,7 @@ from engine.plan.predicates import Comparison
 from engine.plan.row_tests import (
     EVERY_ROW,
     AllTests,
+    AnyTest,
     Containment,
     MemberTest,
     NullTest,
@@ -33,6 +35,13 @@ _COMPARISONS = {
     Comparison.LESS_EQUAL: pc.less_equal,
     Comparison.GREATER: pc.greater,
     Comparison.GREATER_EQUAL: pc.greater_equal,
+}
+_OPERATORS: Mapping[Comparison, Callable[[int, int], bool]] = {
+    Comparison.EQUAL: operator.eq,
+    Comparison.LESS: operator.lt,
+    Comparison.LESS_EQUAL: operator.le,
+    Comparison.GREATER: operator.gt,
+    Comparison.GREATER_EQUAL: operator.ge,
 }
 _CONTAINMENTS: Mapping[Containment, Callable[[Any, str], Any]] = {
     Containment.WHOLE: pc.equal,
@@ -78,7 +87,100 @@ def passing_rows(rows: Rows, test: RowTest) -> Rows:
     """
     if not rows.num_rows or test == EVERY_ROW:
         return rows
-    return rows.filter(_mask(rows, test))
+    mask = _mask(rows, test)
+    return rows if count_true(mask) == rows.num_rows else rows.filter(mask)
+
+
+def passing_batches(scan: Scan, columns: Sequence[str], test: RowTest) -> Iterator[pa.RecordBatch]:
+    """The live rows of a scan that pass a test, block by block. A block of which all do is not copied, and
+    there is none for a block of which no row does.
+
+    Args:
+        scan: Has the columns, and those that are tested.
+        columns: The columns of the batches.
+        test: The test.
+    """
+    has_dead = LIVE_COLUMN in scan.schema.names
+    names = list(columns)
+    for batch in scan.batches():
+        mask = _live_mask(batch, test, has_dead=has_dead)
+        passing = batch.num_rows if mask is None else count_true(mask)
+        if not passing:
+            continue
+        if not names:
+            yield pa.RecordBatch.from_struct_array(
+                pa.StructArray.from_buffers(pa.struct([]), passing, [None])
+            )
+            continue
+        asked = batch.select(names)
+        yield asked if passing == batch.num_rows else asked.filter(mask)
+
+
+def count_passing(scan: Scan, test: RowTest) -> int:
+    """How many live rows of a scan pass a test.
+
+    Args:
+        scan: Has the columns that are tested, at least one column.
+        test: The test.
+    """
+    has_dead = LIVE_COLUMN in scan.schema.names
+    masks = ((batch, _live_mask(batch, test, has_dead=has_dead)) for batch in scan.batches())
+    return sum(batch.num_rows if mask is None else count_true(mask) for batch, mask in masks)
+
+
+def row_passes(values: Mapping[str, pa.Array], test: RowTest) -> bool:
+    """Whether a row passes a test.
+
+    Args:
+        values: One value of each column that is tested, as an array.
+        test: The test; not `EVERY_ROW`.
+    """
+    known = _passes_by_value(values, test)
+    if known is not None:
+        return known
+    row = pa.RecordBatch.from_arrays(list(values.values()), names=list(values))
+    return count_true(_mask(row, test)) > 0
+
+
+def _passes_by_value(values: Mapping[str, pa.Array], test: RowTest) -> bool | None:
+    """What `row_passes` says, without kernels, which take ten times as long for one value; None where Python
+    might compare values in another way.
+    """
+    match test:
+        case NullTest(column, passes_null):
+            is_null: bool = values[column].null_count > 0
+            return is_null == passes_null
+        case ValueTest(column, comparison, value) if pa.types.is_integer(value.type):
+            found: int | None = values[column][0].as_py()
+            return found is not None and _OPERATORS[comparison](found, int(value.as_py()))
+        case ValueTest(column, Comparison.EQUAL, value) if pa.types.is_string(value.type):
+            # By their bytes.
+            equals: bool = values[column][0].equals(value)
+            return equals
+        case AllTests(parts) | AnyTest(parts) if parts:
+            passes = [_passes_by_value(values, part) for part in parts]
+            if None in passes:
+                return None
+            return all(passes) if isinstance(test, AllTests) else any(passes)
+        case _:
+            return None
+
+
+def count_true(mask: pa.BooleanArray | pa.ChunkedArray) -> int:
+    """How many values are true, not false and not NULL."""
+    if isinstance(mask, pa.ChunkedArray):
+        return sum(chunk.true_count for chunk in mask.chunks)
+    count: int = mask.true_count
+    return count
+
+
+def _live_mask(batch: pa.RecordBatch, test: RowTest, *, has_dead: bool) -> pa.BooleanArray | None:
+    """Whether each row is live and passes a test, or NULL where it does not; None where all do."""
+    live = pc.equal(batch.column(LIVE_COLUMN), _LIVE) if has_dead else None
+    if test == EVERY_ROW:
+        return live
+    mask = _mask(batch, test)
+    return mask if live is None else pc.and_kleene(live, mask)
 
 
 def row_mask(rows: pa.RecordBatch, test: RowTest) -> npt.NDArray[np.bool_]:

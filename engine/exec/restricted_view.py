@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from engine.exec.kernels import live_batches, passing_rows, row_mask
+from engine.exec.kernels import count_passing, passing_batches, passing_rows, row_mask, row_passes
 from engine.model.schema import Epoch, StoreDefinition
 from engine.plan.row_tests import EVERY_ROW, RowTest, columns_of
 from engine.scan import (
@@ -37,13 +37,17 @@ class Projection:
 
     Attributes:
         asked: The columns, under the names that were asked for.
-        places: Their places in the whole store, then those of the columns that are tested.
-        schema: `asked` with those.
+        places: Their places in the whole store, then those of columns that are only tested.
+        schema: `asked` with those; `asked` itself where there are none.
+        tested: Where among `places` the columns are that are tested.
+        tested_schema: These, under their names in the store.
     """
 
     asked: pa.Schema
     places: Sequence[int]
     schema: pa.Schema
+    tested: Sequence[int]
+    tested_schema: pa.Schema
 
 
 Projections = dict[tuple[tuple[int, ...], int], Projection]
@@ -85,8 +89,7 @@ class RestrictedView:
         """Exact number of rows that are seen."""
         if self.test == EVERY_ROW:
             return self.whole.live_rows
-        scan = self.whole.scan(self._tested)
-        return sum(passing_rows(batch, self.test).num_rows for batch in live_batches(scan))
+        return count_passing(self.whole.scan(self._read_columns(())), self.test)
 
     @cached_property
     def _tested(self) -> tuple[str, ...]:
@@ -112,12 +115,15 @@ class RestrictedView:
 
     def row(self, key: int | str, places: Sequence[int], schema: pa.Schema) -> pa.Table | None:
         """As `StoreView.row`."""
-        found = self.whole.row(key, *self._projection(places, schema))
-        if found is None:
+        projection = self._projection(places, schema)
+        found = self.whole.row(key, projection.places, projection.schema)
+        if found is None or self.test == EVERY_ROW:
+            return found
+        tested = zip(self._tested, projection.tested, strict=True)
+        if not row_passes({name: _one_chunk(found.column(place)) for name, place in tested}, self.test):
             return None
-        tested = pa.Table.from_arrays(found.columns[len(places) :], names=self._tested)
-        if self.test != EVERY_ROW and not passing_rows(tested, self.test).num_rows:
-            return None
+        if projection.schema is schema:
+            return found
         return pa.Table.from_arrays(found.columns[: len(places)], schema=schema)
 
     def found_row(self, key: int | str, places: Sequence[int], schema: pa.Schema) -> pa.RecordBatch | None:
@@ -125,41 +131,54 @@ class RestrictedView:
         found = self.row(key, places, schema)
         if found is None:
             return None
-        columns = [pa.array([True]), *(column.combine_chunks() for column in found.columns)]
+        columns = [pa.array([True]), *map(_one_chunk, found.columns)]
         return pa.RecordBatch.from_arrays(
             columns, schema=pa.schema([pa.field(FOUND_COLUMN, pa.bool_(), nullable=False), *schema])
         )
 
     def keyed_rows(self, keys: pa.RecordBatch, places: Sequence[int], schema: pa.Schema) -> KeyedRows:
         """As `StoreView.keyed_rows`."""
-        found = self.whole.keyed_rows(keys, *self._projection(places, schema))
+        projection = self._projection(places, schema)
+        found = self.whole.keyed_rows(keys, projection.places, projection.schema)
+        if self.test == EVERY_ROW:
+            return found
         columns = found.rows.columns
         shown = pa.RecordBatch.from_arrays(columns[: len(places)], schema=schema)
-        if self.test == EVERY_ROW or not shown.num_rows:
+        if not shown.num_rows:
             return KeyedRows(shown, found.places)
-        tested = pa.RecordBatch.from_arrays(columns[len(places) :], names=self._tested)
-        passes = row_mask(tested, self.test)
+        tested = [columns[place] for place in projection.tested]
+        passes = row_mask(pa.RecordBatch.from_arrays(tested, schema=projection.tested_schema), self.test)
         # Where each row that passes is among those that do.
         moved = pa.array(np.cumsum(passes) - 1, pa.int64(), mask=~passes)
         return KeyedRows(shown.filter(pa.array(passes)), moved.take(found.places))
 
-    def _projection(self, places: Sequence[int], schema: pa.Schema) -> tuple[Sequence[int], pa.Schema]:
-        """Places of columns in the whole store, then of those tested, and a schema for them. Names of the
-        former are a user's, and may be those of the latter.
+    def _projection(self, places: Sequence[int], schema: pa.Schema) -> Projection:
+        """What is read for some columns of the store as it is seen.
+
+        Args:
+            places: Their places.
+            schema: Names for them: a user's, which may be those of other columns that are tested.
         """
         key = tuple(places), id(schema)
         known = self.projections.get(key)
         if known is not None and known.asked is schema:
-            return known.places, known.schema
+            return known
         stored = self.whole.definition.schema
-        names = [self.definition.schema.field(place).name for place in places]
-        tested = [stored.field(name) for name in self._tested]
-        read = [stored.get_field_index(name) for name in (*names, *self._tested)]
-        found = Projection(schema, read, pa.schema([*schema, *tested]))
+        read = [stored.get_field_index(self.definition.schema.field(place).name) for place in places]
+        tested = [stored.get_field_index(name) for name in self._tested]
+        added = [place for place in tested if place not in read]
+        read += added
+        found = Projection(
+            schema,
+            read,
+            pa.schema([*schema, *map(stored.field, added)]) if added else schema,
+            [read.index(place) for place in tested],
+            pa.schema(map(stored.field, tested)),
+        )
         if len(self.projections) >= MOST_PROJECTIONS:
             self.projections.clear()
         self.projections[key] = found
-        return found.places, found.schema
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,10 +212,7 @@ class RestrictedScan:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """As `Scan.batches`."""
-        for batch in live_batches(self.whole):
-            seen = passing_rows(batch, self.test)
-            if seen.num_rows:
-                yield _select_columns(seen, self.columns)
+        return passing_batches(self.whole, self.columns, self.test)
 
     def to_table(self) -> pa.Table:
         """As `Scan.to_table`."""
@@ -238,7 +254,5 @@ class RestrictedSortedRows:
             yield passing_rows(stretch, self.test).select(list(self.columns))
 
 
-def _select_columns(batch: pa.RecordBatch, columns: tuple[str, ...]) -> pa.RecordBatch:
-    if columns:
-        return batch.select(list(columns))
-    return pa.RecordBatch.from_struct_array(pa.array([{}] * batch.num_rows, pa.struct([])))
+def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()

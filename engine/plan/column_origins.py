@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from engine.model.catalog_names import SCHEMA
 from engine.model.schema import StoreName
 from engine.plan.logical.plan import LogicalPlan
 from engine.sql.bind import StoreReference
-from engine.sql.catalog_tables import SCHEMA
 from engine.sql.versions import HISTORY, is_versioned
 
 

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from threading import Condition, Event, Lock, Thread
 
-from engine.changelog import Catalog, Changelog, StoreDrop
+from engine.changelog import Catalog, Changelog, Decision, StoreDrop
 from engine.changelog.kept_catalog import KeptCatalog
 from engine.cluster.reports import GroupReport, StoreReport
 from engine.errors import LivestateError, Unavailable
@@ -619,6 +619,10 @@ class Follower:
     def report(self) -> tuple[Mapping[GroupName, GroupReport], Mapping[StoreName, StoreReport]]:
         """As `StoreSource.report`."""
         return self._catalog.report()
+
+    def decisions(self) -> Sequence[Decision]:
+        """What operators decided of the changelog, as far as this host has heard. No request."""
+        return self._changelog.decisions()
 
     def complete_until(self, stores: Collection[StoreName]) -> int:
         """As `StoreSource.complete_until`."""

@@ -15,12 +15,11 @@ import pyarrow as pa
 from sqlglot import exp
 
 from engine.errors import LimitExceeded, NotFound, Unsupported
+from engine.model.catalog_names import CATALOG, SCHEMA
 from engine.model.schema import StoreDefinition, StoreName
 from engine.model.table_shapes import TableShape
 from engine.sql.catalog_tables import (
-    CATALOG,
     INFORMATION_SCHEMA,
-    SCHEMA,
     SESSION,
     SYSTEM,
     TABLES,

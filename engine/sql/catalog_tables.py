@@ -12,13 +12,12 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from engine.model.catalog_names import CATALOG, SCHEMA
 from engine.model.schema import StoreDefinition, StoreName
 from engine.model.sql_types import sql_type
 from engine.model.version import own_version
 from engine.sql.versions import HISTORY, is_versioned
 
-CATALOG = "livestate"
-SCHEMA = "main"
 INFORMATION_SCHEMA = "information_schema"
 SYSTEM = "system"
 """What DuckDB calls the catalog of its `information_schema`."""

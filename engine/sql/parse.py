@@ -12,7 +12,7 @@ from sqlglot.errors import ParseError, SqlglotError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from engine.errors import InvalidInput, LimitExceeded, LivestateError, Unsupported
-from engine.sql.catalog_tables import CATALOG, SCHEMA
+from engine.model.catalog_names import CATALOG, SCHEMA
 from engine.sql.functions import TABLE_FUNCTIONS, function_name, is_refused, session_column
 from engine.sql.lexer import blanks_end
 from engine.sql.literals import LiftedText

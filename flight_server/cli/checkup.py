@@ -67,6 +67,7 @@ class HostFacts:
         clock_offset: How far its clock is ahead of the one here, seconds; None where that is not known.
         tls_problem: Why its certificate is not good; empty if it is, or there is none.
         tls_seconds: How long the certificate is good; None where there is none, or it is not good.
+        refusal: Why it does not let in whoever calls; empty if it does.
     """
 
     uri: str
@@ -76,6 +77,7 @@ class HostFacts:
     clock_offset: float | None = None
     tls_problem: str = ""
     tls_seconds: float | None = None
+    refusal: str = ""
 
 
 def host_findings(hosts: Mapping[str, HostFacts]) -> list[Finding]:
@@ -106,6 +108,16 @@ def _reachability(name: str, facts: HostFacts) -> Iterator[Finding]:
         )
         return
     yield Finding(Level.OK, "reachable", name, f"This machine reaches it at {facts.uri}.")
+    if facts.refusal:
+        yield Finding(
+            Level.FAIL,
+            "access",
+            name,
+            f"It does not let you in: {facts.refusal}",
+            "Call as somebody whom the hosts know: --token-file, --user, or --certificate and --key, signed "
+            "by what the security file names under certificates.authorities.",
+        )
+        return
     if facts.diagnosis is None:
         yield Finding(
             Level.WARN,

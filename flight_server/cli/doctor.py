@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import ssl
+import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +17,7 @@ import click
 
 from engine.changelog.objects import Objects
 from engine.changelog.probe import probe_objects
-from engine.errors import InvalidInput, LivestateError
+from engine.errors import Forbidden, InvalidInput, LivestateError, Unauthenticated
 from flight_server.cli.checkup import (
     Finding,
     HostFacts,
@@ -72,7 +73,7 @@ def _advertised_uris(connection: ConnectionOptions) -> dict[str, str]:
     """Where hosts say that they are; what was given where they do not."""
     with Client(connection) as client:
         try:
-            rows = client.query("SHOW HOSTS").read_all().to_pylist()
+            rows = client.hosts().to_pylist()
         except LivestateError:
             rows = []
     found = {row["host"]: row["uri"] for row in rows if row["host"] and row["uri"]}
@@ -81,9 +82,13 @@ def _advertised_uris(connection: ConnectionOptions) -> dict[str, str]:
 
 def _host_facts(connection: ConnectionOptions) -> HostFacts:
     tls = _tls_facts(connection)
+    if tls.refusal:
+        return tls
     with Client(connection) as client:
         try:
             client.health()
+        except (Forbidden, Unauthenticated) as error:
+            return replace(tls, refusal=error.message)
         except LivestateError as error:
             return replace(tls, problem=error.message)
         try:
@@ -95,7 +100,9 @@ def _host_facts(connection: ConnectionOptions) -> HostFacts:
 
 
 def _tls_facts(connection: ConnectionOptions) -> HostFacts:
-    """How long the certificate of a host is good, or why it is not; nothing of a host without."""
+    """How long the certificate of a host is good, or why it is not, and whether the host takes the caller's;
+    nothing of a host without.
+    """
     facts = HostFacts(connection.uri)
     place = urlsplit(connection.uri)
     if place.scheme != "grpc+tls" or place.hostname is None:
@@ -104,20 +111,47 @@ def _tls_facts(connection: ConnectionOptions) -> HostFacts:
     if connection.tls_roots:
         context.load_verify_locations(cadata=connection.tls_roots.decode("ascii", "replace"))
     context.set_alpn_protocols(["h2"])
+    ends = ""
     try:
+        _present_certificate(context, connection)
         with (
             socket.create_connection((place.hostname, place.port or TLS_PORT), CALL_SECONDS) as plain,
             context.wrap_socket(plain, server_hostname=place.hostname) as wrapped,
         ):
             ends = str((wrapped.getpeercert() or {}).get("notAfter", ""))
+            # A host that does not take the caller's certificate ends the connection; any other speaks first.
+            if not wrapped.recv(1):
+                facts = replace(facts, refusal=_certificate_refusal(connection))
     except ssl.SSLCertVerificationError as error:
         return replace(facts, tls_problem=f"Its certificate is not good here: {error.verify_message}.")
+    except ssl.SSLEOFError:
+        return replace(facts, refusal=_certificate_refusal(connection))
     except ssl.SSLError as error:
         return replace(facts, tls_problem=f"It does not speak TLS as it should: {error.reason}.")
+    except ConnectionResetError:
+        # Before the handshake this may be anything, which is said elsewhere.
+        facts = replace(facts, refusal=_certificate_refusal(connection)) if ends else facts
     except OSError:
-        # That it does not answer is said once.
-        return facts
+        # That it does not answer is said elsewhere.
+        pass
     return replace(facts, tls_seconds=ssl.cert_time_to_seconds(ends) - time.time()) if ends else facts
+
+
+def _present_certificate(context: ssl.SSLContext, connection: ConnectionOptions) -> None:
+    """Have a context show the caller's certificate, if there is one: it takes files alone."""
+    if not connection.certificate:
+        return
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(connection.certificate + b"\n" + connection.key)
+        file.flush()
+        context.load_cert_chain(file.name)
+
+
+def _certificate_refusal(connection: ConnectionOptions) -> str:
+    """What a host means that ends a connection as soon as it has seen who calls."""
+    if connection.certificate:
+        return "It ends the connection at the caller's certificate: none of its authorities vouches for it."
+    return "It ends the connection as the caller shows no certificate."
 
 
 def examine_changelog(uri: str, objects: Objects) -> list[Finding]:

@@ -13,6 +13,7 @@ from engine.changelog import Changelog
 from engine.errors import NotFound
 from engine.model.migration import Change, migrate_definition, parse_changes
 from engine.model.schema import Epoch, GroupName, StoreDefinition, StoreName
+from flight_server.cli.operator import operator
 
 _LOOK_SECONDS = 0.1
 
@@ -82,7 +83,7 @@ def migrate(changelog: Changelog, options: MigrateOptions, say: Callable[[str], 
         return
     number = changelog.generation(there.group)
     if options.changes or not number:
-        migration = changelog.migrate_store(store, options.changes)
+        migration = changelog.migrate_store(store, options.changes, operator())
         number = migration.number
         _show(migration.before, migration.after, say)
     else:

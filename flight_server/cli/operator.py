@@ -4,6 +4,14 @@ from __future__ import annotations
 
 import getpass
 import socket
+import time
+
+from engine.changelog.decisions import Author
+
+
+def operator() -> Author:
+    """Whoever runs this command, now."""
+    return Author(operator_name(), time.time_ns() // 1000)
 
 
 def operator_name() -> str:

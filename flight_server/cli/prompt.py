@@ -40,6 +40,7 @@ SQL ends with ; and may take several lines. Tab completes names; ↑ and Ctrl-R 
   \\d           all stores              \\d STORE     columns of a store
   \\l           hosts                   \\i FILE      run the statements of a file
   \\x           rows one below the other, or in a table again
+  \\set         options of the session, which SET and RESET change
   \\timing      show times, or show none again
   \\limit N     show at most N rows     \\q, Ctrl-D   leave          \\?   this help
 Ctrl-C cancels the running statement, or clears what was typed.
@@ -105,7 +106,7 @@ class Prompt:
         elif word.startswith("\\"):
             self._command(word, text[len(word) :].strip().rstrip(";").strip())
         else:
-            self._script(Script.parse(text, "", self.client.dialect))
+            self._script(Script.parse(text, "", self.client.options.dialect))
         return True
 
     def refresh(self) -> None:
@@ -141,6 +142,8 @@ class Prompt:
             self.console.print(
                 "Rows are shown one below the other." if self.is_expanded else "Rows are shown in tables."
             )
+        elif word == "\\set" and not argument:
+            self._options()
         elif word == "\\timing" and argument.lower() in _SWITCHES:
             wanted = _SWITCHES[argument.lower()]
             self.has_times = not self.has_times if wanted is None else wanted
@@ -154,6 +157,14 @@ class Prompt:
                 style="red",
                 markup=False,
             )
+
+    def _options(self) -> None:
+        """Show which options are set."""
+        values = self.client.options.values.items()
+        text = ", ".join(
+            f"{name} = {str(value).lower() if value is True else value}" for name, value in values
+        )
+        self.console.print(text or "No option is set.", style="dim", markup=False, soft_wrap=True)
 
     def _stores(self) -> None:
         try:
@@ -178,7 +189,7 @@ class Prompt:
             reason = "it is not text in UTF-8" if isinstance(error, UnicodeDecodeError) else error.strerror
             self._show_error(InvalidInput(f"{file} cannot be read: {reason}."))
         else:
-            self._script(Script.parse(text, file.name, self.client.dialect))
+            self._script(Script.parse(text, file.name, self.client.options.dialect))
 
     def _script(self, script: Script) -> None:
         """Run statements, up to the first that fails or is cancelled."""
@@ -191,6 +202,9 @@ class Prompt:
             except KeyboardInterrupt:
                 self.console.print("Cancelled.", style="yellow")
                 return
+            if statement.setting is not None:
+                self._options()
+                continue
             self.console.print(result_table(shown.table, self.console.width, is_expanded=self.is_expanded))
             self.console.print(summary(shown, has_time=self.has_times), style="dim", markup=False)
 
@@ -258,7 +272,7 @@ def _history() -> History:
     return FileHistory(file)
 
 
-def _bindings(dialect: str) -> KeyBindings:
+def _bindings(client: Client) -> KeyBindings:
     bindings = KeyBindings()
 
     @bindings.add("enter")
@@ -266,7 +280,7 @@ def _bindings(dialect: str) -> KeyBindings:
         buffer = event.current_buffer
         if buffer.complete_state is not None and buffer.complete_state.current_completion is not None:
             buffer.complete_state = None
-        elif is_complete(buffer.text, dialect):
+        elif is_complete(buffer.text, client.options.dialect):
             buffer.validate_and_handle()
         else:
             buffer.insert_text("\n")
@@ -301,7 +315,7 @@ def run_prompt(client: Client, console: Console, limit: int = DEFAULT_LIMIT) -> 
         complete_while_typing=False,
         auto_suggest=AutoSuggestFromHistory(),
         lexer=PygmentsLexer(SqlLexer),
-        key_bindings=_bindings(client.dialect),
+        key_bindings=_bindings(client),
         multiline=True,
         prompt_continuation=lambda width, line, wrapped: "...> ".rjust(width),
     )

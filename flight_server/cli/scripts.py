@@ -6,7 +6,8 @@ import datetime as dt
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import takewhile
 from threading import Event
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ from flight_server.cli.render import WRITERS, error_lines, first_rows, result_ta
 from flight_server.cli.repetition import interrupt_event, show_again
 from flight_server.cli.sql_text import ScriptStatement, split_script
 from flight_server.cli.statement_runs import StatementRun
-from flight_server.client.client import Client
+from flight_server.client.client import Client, Rows
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -52,6 +53,14 @@ class Script:
         ended, rest = split_script(text, dialect)
         return Script((*ended, *([] if rest is None else [rest])), name)
 
+    def cut_settings(self) -> tuple[Script, Script]:
+        """The settings that it begins with, and what is behind them."""
+        count = sum(1 for _ in takewhile(lambda each: each.setting is not None, self.statements))
+        return (
+            replace(self, statements=self.statements[:count]),
+            replace(self, statements=self.statements[count:]),
+        )
+
     def error(self, error: LivestateError, statement: ScriptStatement) -> LivestateError:
         """The error of a statement, which names its place in the whole text.
 
@@ -75,7 +84,8 @@ class Script:
 def run_script(
     client: Client, script: Script, output_format: str, max_rows: int, *, keep_going: bool = False
 ) -> bool:
-    """Run statements one after the other, and write what they answer to standard output.
+    """Run statements one after the other, and write what they answer to standard output. SET and RESET hold
+    for those behind them, and write nothing.
 
     Args:
         client: Connection to the host.
@@ -90,12 +100,17 @@ def run_script(
     Raises:
         LivestateError: What a statement failed with, where `keep_going` is not set.
     """
-    console, is_right = terminal(), True
-    for number, statement in enumerate(script.statements):
-        if number and output_format == "table":
-            console.print()
+    console, is_right, is_first = terminal(), True, True
+    for statement in script.statements:
         try:
-            _run_statement(client, statement.text, output_format, max_rows, console)
+            rows = client.query(statement.text)
+            if statement.setting is not None:
+                rows.read_all()
+                continue
+            if output_format == "table" and not is_first:
+                console.print()
+            is_first = False
+            _write_rows(rows, output_format, max_rows, console)
         except LivestateError as failure:
             error = script.error(failure, statement)
             if not keep_going:
@@ -107,8 +122,7 @@ def run_script(
     return is_right
 
 
-def _run_statement(client: Client, sql: str, output_format: str, max_rows: int, console: Console) -> None:
-    rows = client.query(sql)
+def _write_rows(rows: Rows, output_format: str, max_rows: int, console: Console) -> None:
     if output_format != "table":
         WRITERS[output_format](rows.schema, rows, sys.stdout.buffer)
         return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from engine.errors import InvalidInput
 from engine.sql.lexer import (
     BACKSLASH_NAME,
     BACKSLASH_STRING,
@@ -18,6 +19,7 @@ from engine.sql.lexer import (
     comment_end,
     dollar_end,
 )
+from flight_server.wire.settings import Setting, setting_of
 
 COMMAND_WORDS = frozenset({"help", "quit", "exit"})
 """Words that a prompt understands without a backslash and a semicolon."""
@@ -64,19 +66,29 @@ class ScriptStatement:
     line: int = 1
     column: int = 1
 
+    @property
+    def setting(self) -> Setting | None:
+        """The option of the session that it changes; None for any other statement, and for a SET that is
+        written wrongly, which is refused at its turn.
+        """
+        try:
+            return setting_of(self.text)
+        except InvalidInput:
+            return None
+
 
 def split_script(text: str, dialect: str = "") -> tuple[list[ScriptStatement], ScriptStatement | None]:
     """Cut a text at the semicolons that end statements: those outside of strings, quoted names and comments.
 
     Args:
         text: SQL, any number of statements.
-        dialect: Its dialect; empty: DuckDB's.
+        dialect: Its dialect, until a SET in it names another one; empty: DuckDB's.
 
     Returns:
         The statements that a semicolon ended, without those that are nothing but comments; and what is behind
         the last semicolon, None if that is nothing but comments.
     """
-    marks = _MARKS_WITH_BACKSLASH if dialect.lower() in BACKSLASH_DIALECTS else _MARKS
+    marks = _marks(dialect)
     statements: list[ScriptStatement] = []
     start = place = counted = line_start = 0
     line = 1
@@ -100,9 +112,16 @@ def split_script(text: str, dialect: str = "") -> tuple[list[ScriptStatement], S
             place = dollar_end(text, found.start(), found["dollar"])
         elif found["end"]:
             ended = statement(found.start())
-            statements += [] if ended is None else [ended]
             start = place
+            if ended is not None:
+                statements.append(ended)
+                if (setting := ended.setting) is not None and setting.name == "dialect":
+                    marks = _marks(setting.value or "")
     return statements, statement(len(text))
+
+
+def _marks(dialect: str) -> re.Pattern[str]:
+    return _MARKS_WITH_BACKSLASH if dialect.lower() in BACKSLASH_DIALECTS else _MARKS
 
 
 def is_complete(text: str, dialect: str = "") -> bool:

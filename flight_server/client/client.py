@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
@@ -22,6 +23,8 @@ from flight_server.client.key_stream import KeyStream
 from flight_server.wire.diagnosis_messages import DIAGNOSE_ACTION, HostDiagnosis, parse_diagnosis
 from flight_server.wire.key_messages import KeyRequest
 from flight_server.wire.messages import new
+from flight_server.wire.session_options import SessionOptions
+from flight_server.wire.settings import setting_of
 from flight_server.wire.tickets import CALL_ID_BYTES, METADATA_KEY, Statement
 
 
@@ -78,6 +81,10 @@ class Client:
         timeout_seconds: How long a query may run; None: as long as the host allows.
         read_point: Which epochs the queries may read.
 
+    Attributes:
+        uri: Where the host is.
+        options: What was given, until a SET or RESET among the queries changes it, for all threads.
+
     Raises:
         InvalidInput: The address is none, or there are several.
     """
@@ -92,9 +99,7 @@ class Client:
     ) -> None:
         self._connection = Connection(ConnectionOptions.read(host) if isinstance(host, str) else host)
         self.uri = self._connection.uri
-        self.read_point = read_point
-        self.dialect = dialect
-        self.timeout_seconds = timeout_seconds
+        self.options = SessionOptions(dialect, timeout_seconds, read_point)
 
     def query(
         self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] | None = None, *, call_id: bytes = b""
@@ -102,7 +107,8 @@ class Client:
         """Run a statement, in one call. It returns when the first rows are there.
 
         Args:
-            sql: One read-only statement.
+            sql: One statement that only reads; or SET or RESET of a session option, which holds for the
+                queries after it.
             parameters: Values for its `?` or `$1` by position, or for its `$name` by name; Python values of
                 any SQL type.
             call_id: What `cancel` knows this execution by, chosen by the caller: random bytes, say, as are
@@ -115,16 +121,18 @@ class Client:
             LivestateError: What the host said, by its kind; Unavailable when there is no host.
             InvalidInput: A parameter is of a type that SQL does not have.
         """
-        statement = Statement(
-            sql,
-            self.dialect,
-            self.timeout_seconds,
-            call_id=call_id or os.urandom(CALL_ID_BYTES),
-            read_point=self.read_point,
-        )
+        setting = setting_of(sql)
+        options = self.options if setting is None else self.options.change(setting.name, setting.value)
+        statement = replace(options.statement(sql), call_id=call_id or os.urandom(CALL_ID_BYTES))
         if parameters:
             statement = statement.bind(_parameter_batch(parameters))
-        return Rows(self._connection.rows(statement.to_bytes()))
+        if setting is None:
+            return Rows(self._connection.rows(statement.to_bytes()))
+        # The host refuses what it does not know, and answers to those who bring the change back to it.
+        cookie = (b"cookie", options.to_cookie().encode())
+        rows = Rows(self._connection.rows(statement.to_bytes(), headers=[cookie]))
+        self.options = options
+        return rows
 
     def keys(self, store: str, columns: Sequence[str] | None = None) -> KeyStream:
         """Open a stream of keys: for services that look rows of one store up by their keys all the time.
@@ -141,7 +149,10 @@ class Client:
             LivestateError: What the host said, by its kind; Unavailable when there is no host.
         """
         request = KeyRequest(
-            store, None if columns is None else tuple(columns), self.read_point, self.timeout_seconds
+            store,
+            None if columns is None else tuple(columns),
+            self.options.read_point,
+            self.options.timeout_seconds,
         )
         return KeyStream(self._connection, request)
 

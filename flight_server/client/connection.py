@@ -219,10 +219,18 @@ class Connection:
         with self.translate_errors():
             return self.client.get_flight_info(descriptor, self.call_options(seconds))
 
-    def rows(self, ticket: bytes, seconds: float | None = None) -> RowStream:
-        """Begin to read rows. It returns when the first are there; arguments and errors as those of `act`."""
+    def rows(
+        self, ticket: bytes, seconds: float | None = None, headers: Sequence[tuple[bytes, bytes]] = ()
+    ) -> RowStream:
+        """Begin to read rows. It returns when the first are there; errors as those of `act`.
+
+        Args:
+            ticket: What they are the answer to.
+            seconds: As for `act`.
+            headers: What the call carries besides, as for `call_options`.
+        """
         with self.translate_errors():
-            options = self.call_options(seconds, headers=statement_headers())
+            options = self.call_options(seconds, headers=[*statement_headers(), *headers])
             reader = self.client.do_get(flight.Ticket(ticket), options)
             return RowStream(self, reader, self.latest_trailer())
 

@@ -7,6 +7,7 @@ import time
 from threading import Event, Thread
 
 from engine.replica.follower import Follower
+from flight_server.host.decision_audit import DecisionAudit
 from flight_server.host.host_events import HostEvents, HostLook
 from flight_server.peers.peers import FlightPeers
 
@@ -22,12 +23,20 @@ class EventWatch:
         follower: Its stores.
         peers: The other hosts; None: there are none.
         events: Tells changes from what goes on.
+        decisions: Writes down what operators decide; None: nobody does.
     """
 
-    def __init__(self, follower: Follower, peers: FlightPeers | None, events: HostEvents) -> None:
+    def __init__(
+        self,
+        follower: Follower,
+        peers: FlightPeers | None,
+        events: HostEvents,
+        decisions: DecisionAudit | None = None,
+    ) -> None:
         self._follower = follower
         self._peers = peers
         self._events = events
+        self._decisions = decisions
         self._stopping = Event()
         self._thread = Thread(target=self._run, name="events", daemon=True)
 
@@ -57,3 +66,5 @@ class EventWatch:
         look = HostLook(time.time_ns() // 1000, self._follower.has_caught_up, groups, others)
         for event in self._events.observe(look):
             _log.log(event.level, "%s", event.message)
+        if self._decisions is not None:
+            self._decisions.note(self._follower.decisions())

@@ -29,6 +29,7 @@ from engine.replica.follower import Follower, FollowerOptions
 from engine.service import QueryOptions, QueryService
 from flight_server.client.connection_options import ConnectionOptions, read_certificates
 from flight_server.client.secret_files import read_secret, read_secret_text
+from flight_server.host.decision_audit import DecisionAudit
 from flight_server.host.event_watch import EventWatch
 from flight_server.host.host_events import LAG_SECONDS, HostEvents
 from flight_server.host.self_report import SelfReport
@@ -168,7 +169,8 @@ class Host:
                 self._watcher.start()
             peers = None if self._cluster is None else self._cluster.peers
             lag_seconds = self._options.queries.max_lag_seconds or LAG_SECONDS
-            self._events = EventWatch(self._follower, peers, HostEvents(lag_seconds))
+            decisions = None if self._audit is None else DecisionAudit(self._audit)
+            self._events = EventWatch(self._follower, peers, HostEvents(lag_seconds), decisions)
             self._events.start()
             unless_started.pop_all()
         return int(self._server.port)

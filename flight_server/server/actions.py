@@ -13,23 +13,23 @@ from pyarrow import flight
 
 from engine.access.principal import Permission, Principal
 from engine.errors import Forbidden, InvalidInput, LivestateError, NotFound, Unsupported
+from engine.model.catalog_names import CATALOG, SCHEMA
 from engine.model.schema import Epoch, GroupName
 from engine.replica.scrubber import ScrubStatus
 from engine.service import QueryService
-from engine.sql.catalog_tables import CATALOG, SCHEMA
 from flight_server.peers.deployment_member import ClusterHost
 from flight_server.server.audit import OK, AuditLog, peer_of
 from flight_server.server.callers import Callers
 from flight_server.server.drain import Drain
 from flight_server.server.ledger import Ledger
 from flight_server.server.running_calls import Calls
-from flight_server.server.sessions import FORGET_COOKIE, caller_options
+from flight_server.server.sessions import caller_options, change_option
 from flight_server.server.statements import Statements, engine_session
 from flight_server.wire.boundary import kind_name
 from flight_server.wire.diagnosis_messages import DIAGNOSE_ACTION, HostDiagnosis
 from flight_server.wire.fragment_messages import FRAGMENT_MARK, parse_fragment
 from flight_server.wire.messages import Message, new, pack, parse, unpack
-from flight_server.wire.read_point_options import as_of_text
+from flight_server.wire.session_options import FORGET_COOKIE
 from flight_server.wire.tickets import Statement, parse_ticket
 
 LONGEST_HOLD = 600.0
@@ -37,6 +37,13 @@ LONGEST_HOLD = 600.0
 _CANCELLING = 2
 _CLOSED = 1
 _INVALID_NAME, _INVALID_VALUE = 1, 2
+_OPTION_FIELDS: Mapping[type, str] = {
+    str: "string_value",
+    bool: "bool_value",
+    int: "int64_value",
+    float: "double_value",
+}
+"""Where a message has the value of a session option, by its type."""
 _PERMISSIONS = {
     "livestate.notify": Permission.NOTIFY,
     "livestate.scrub": Permission.OPERATE,
@@ -247,37 +254,23 @@ class Actions:
         options, errors = caller_options(context), {}
         for name, value in parse("SetSessionOptionsRequest", body).session_options.items():
             try:
-                options = options.change(name, _option(value))
+                options = change_option(options, name, _option(value))
             except NotFound:
                 errors[name] = new("SetSessionOptionsError", value=_INVALID_NAME)
             except LivestateError:
                 errors[name] = new("SetSessionOptionsError", value=_INVALID_VALUE)
-        context.add_header("set-cookie", options.to_cookie())
+        context.add_header("set-cookie", options.to_set_cookie())
         return [new("SetSessionOptionsResult", errors=errors).SerializeToString()]
 
     def _get_session_options(self, context: Any, body: bytes) -> Iterable[bytes]:
         parse("GetSessionOptionsRequest", body)
         options = caller_options(context)
-        texts = {
-            "catalog": CATALOG,
-            "schema": SCHEMA,
-            "dialect": engine_session(Statement("", options.dialect)).dialect,
+        dialect = engine_session(Statement("", options.dialect)).dialect
+        known = {"catalog": CATALOG, "schema": SCHEMA, **options.values, "dialect": dialect}
+        values = {
+            name: new("SessionOptionValue", **{_OPTION_FIELDS[type(value)]: value})
+            for name, value in known.items()
         }
-        values = {name: new("SessionOptionValue", string_value=text) for name, text in texts.items()}
-        if options.timeout_seconds is not None:
-            values["timeout"] = new("SessionOptionValue", double_value=options.timeout_seconds)
-        if options.read_point.min_epoch is not None:
-            values["min_epoch"] = new("SessionOptionValue", int64_value=options.read_point.min_epoch)
-        if options.read_point.max_staleness_seconds is not None:
-            values["max_staleness"] = new(
-                "SessionOptionValue", double_value=options.read_point.max_staleness_seconds
-            )
-        if options.read_point.allow_stale:
-            values["allow_stale"] = new("SessionOptionValue", bool_value=True)
-        if options.parallel_endpoints:
-            values["parallel_endpoints"] = new("SessionOptionValue", bool_value=True)
-        if as_of_text(options.read_point):
-            values["as_of"] = new("SessionOptionValue", string_value=as_of_text(options.read_point))
         return [new("GetSessionOptionsResult", session_options=values).SerializeToString()]
 
     def _close_session(self, context: Any, body: bytes) -> Iterable[bytes]:

@@ -14,9 +14,10 @@ from typing import Any
 import pyarrow as pa
 
 from engine.errors import InvalidInput
+from engine.model.catalog_names import CATALOG, SCHEMA
 from engine.model.schema import StoreDefinition, StoreName
 from engine.scan import StoreSource
-from engine.sql.catalog_tables import CATALOG, SCHEMA, key_name, listed_tables, schemas
+from engine.sql.catalog_tables import key_name, listed_tables, schemas
 from engine.sql.versions import HISTORY, is_versioned
 from flight_server.wire import sql_info, xdbc_types
 from flight_server.wire.column_metadata import describe_field

@@ -32,14 +32,16 @@ from flight_server.server.limits import HeldSlot, ServerLimits, share_of
 from flight_server.server.result_streams import Terms, catalog_stream, result_stream, table_stream
 from flight_server.server.running_calls import Call, Calls, CallState
 from flight_server.server.server_figures import SlotFigures
-from flight_server.server.sessions import NO_OPTIONS, caller_options
-from flight_server.server.settings import Setting, setting_of
+from flight_server.server.sessions import caller_options
+from flight_server.server.settings import SETTING_SCHEMA, change_session, check_session
 from flight_server.wire.bound_row import bound_row
 from flight_server.wire.call_headers import statement_of_call_id
 from flight_server.wire.column_metadata import describe_field
 from flight_server.wire.fragment_messages import FragmentTicket
 from flight_server.wire.messages import Message, new
 from flight_server.wire.parameter_types import announced_schema
+from flight_server.wire.session_options import NO_OPTIONS
+from flight_server.wire.settings import Setting, setting_of
 from flight_server.wire.tickets import (
     CALL_ID_BYTES,
     JsonCommand,
@@ -200,7 +202,8 @@ class Statements:
     def _prepared_statement(self, statement: Statement, context: Any) -> PreparedStatement:
         activity = self._activity_of(statement)
         if isinstance(activity, Setting):
-            activity.change(context)
+            change_session(activity, context)
+            return PreparedStatement(statement.sql, SETTING_SCHEMA, pa.schema([]), statement.dialect)
         if activity is not None:
             return PreparedStatement(statement.sql, activity.schema, pa.schema([]), statement.dialect)
         given = None if statement.parameters is None else statement.parameters.batch
@@ -373,8 +376,8 @@ class Statements:
         """The answer to a statement that is not about stores."""
         if isinstance(activity, ActivityStatement):
             return self._activity.answer(activity, self._principal)
-        activity.check(context)
-        return activity.schema.empty_table()
+        check_session(activity, context)
+        return SETTING_SCHEMA.empty_table()
 
     def _note_at_hand(self, result: QueryResult) -> None:
         """Count an answer that took next to nothing."""

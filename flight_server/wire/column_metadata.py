@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from engine.errors import InvalidInput
+from engine.model.catalog_names import CATALOG
 from engine.model.sql_types import sql_type
-from engine.sql.catalog_tables import CATALOG
 
 _DIGITS: Mapping[pa.DataType, tuple[int, int]] = {
     pa.int8(): (3, 0),

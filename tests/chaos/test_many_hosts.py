@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -96,7 +97,7 @@ def test_a_host_that_goes_away_is_told_and_comes_back(tmp_path: Path) -> None:
                 client.query(sql).read_all()
         assert isinstance(caught.value, Unavailable)
         stopped.start()
-        client.timeout_seconds = 60
+        client.options = replace(client.options, timeout_seconds=60)
         assert client.query(sql).read_all()["n"].to_pylist() == answer
 
 

@@ -10,9 +10,9 @@ from random import Random
 
 import pyarrow as pa
 
-from flight_server.server.sessions import COOKIE, SessionOptions
 from flight_server.wire.fragment_messages import FORMAT, FRAGMENT_MARK, UPLOAD_SCHEMA, piece_batch
 from flight_server.wire.messages import new, pack
+from flight_server.wire.session_options import COOKIE, SessionOptions
 from flight_server.wire.tickets import STATEMENT_MARK, Statement
 from tests.fuzz.calls import Call, action, descriptor, field, flight_data, flight_stream, ticket
 from tests.fuzz.mutations import mutate

@@ -98,11 +98,11 @@ def test_a_client_reads_its_writes_and_an_older_epoch(tmp_path: Path) -> None:
         epochs = {}
         for factor in (2, 3, 4):
             epochs[factor] = add(tmp_path, factor)
-            client.read_point = parse_read_point(min_epoch=epochs[factor])
+            client.options = replace(client.options, read_point=parse_read_point(min_epoch=epochs[factor]))
             assert total(client) == factor * 1000
-        client.read_point = parse_read_point(as_of=epochs[2])
+        client.options = replace(client.options, read_point=parse_read_point(as_of=epochs[2]))
         assert total(client) == 2000
-        client.read_point = parse_read_point(as_of={"numbers": first})
+        client.options = replace(client.options, read_point=parse_read_point(as_of={"numbers": first}))
         assert total(client) == 1000
         cookies = {DatabaseOptions.WITH_COOKIE_MIDDLEWARE.value: "true"}
         with (
@@ -122,7 +122,7 @@ def test_an_epoch_that_does_not_come_is_waited_for_and_then_told(tmp_path: Path)
     ):
         assert total(client) == 1000
         epoch = client.query(TOTAL).metadata["epochs"]["numbers"]
-        client.read_point = parse_read_point(min_epoch=epoch + 1)
+        client.options = replace(client.options, read_point=parse_read_point(min_epoch=epoch + 1))
         waiting = pool.submit(total, client)
         wait_until(lambda: hosts[1].running_queries == 1)
         add(tmp_path, 5)
@@ -159,7 +159,7 @@ def test_a_missing_host_is_named(tmp_path: Path) -> None:
     with pair(tmp_path) as hosts, Client(hosts[0].uri, timeout_seconds=60) as client:
         assert total(client) == 1000
         assert hosts[1].stop()
-        client.timeout_seconds = 0.5
+        client.options = replace(client.options, timeout_seconds=0.5)
         with pytest.raises(Unavailable, match=r"numbers|host b|Host b"):
             total(client)
 

@@ -11,8 +11,8 @@ from pyarrow import flight
 from engine.errors import InvalidInput
 from engine.model.read_point import NEWEST, AsOfEpoch, AsOfTimestamp, ReadPoint
 from engine.model.schema import Epoch, GroupName
-from flight_server.server.sessions import SessionOptions
 from flight_server.wire.read_point_options import parse_read_point, read_point_values
+from flight_server.wire.session_options import SessionOptions
 from flight_server.wire.tickets import JsonStatement, Statement, parse_ticket
 from tests.protocol.test_sessions import _Cookies, _get, _set
 

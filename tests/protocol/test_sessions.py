@@ -13,15 +13,15 @@ from adbc_driver_flightsql import DatabaseOptions
 from adbc_driver_manager import ProgrammingError
 from pyarrow import flight
 
-from engine.errors import InvalidInput, Unauthenticated
+from engine.errors import InvalidInput, LivestateError, Unauthenticated
 from engine.service import QueryService
 from flight_server.client.client import Client
 from flight_server.client.connection_options import ConnectionOptions
 from flight_server.host.host import Host
 from flight_server.identity.authenticator import Authenticator
 from flight_server.server.server import LivestateServer
-from flight_server.server.sessions import COOKIE, SessionOptions
 from flight_server.wire.messages import new, parse
+from flight_server.wire.session_options import COOKIE, SessionOptions
 
 SPARK_SQL = "SELECT `title` FROM songs WHERE song_id = 1"
 
@@ -161,7 +161,7 @@ def test_a_forged_cookie_is_refused(uri: str, value: str) -> None:
 
 
 def test_a_forged_timeout_in_a_cookie_is_refused(uri: str) -> None:
-    cookie = SessionOptions(timeout_seconds=float("nan")).to_cookie().partition(";")[0]
+    cookie = SessionOptions(timeout_seconds=float("nan")).to_cookie()
     with flight.connect(uri) as client, pytest.raises(pa.ArrowInvalid, match="timeout"):
         client.do_get(
             flight.Ticket("SELECT 1"), flight.FlightCallOptions(headers=[(b"cookie", cookie.encode())])
@@ -242,3 +242,27 @@ def test_our_client_and_adbc_say_so(guarded_uri: str) -> None:
 def test_a_dialect_that_is_none_is_told(uri: str) -> None:
     with Client(uri, dialect="klingon") as client, pytest.raises(InvalidInput, match="klingon"):
         client.query("SELECT 1")
+
+
+def test_our_client_keeps_what_set_changes(uri: str) -> None:
+    with Client(uri, timeout_seconds=7) as client:
+        assert client.query("SET dialect TO spark").read_all().num_rows == 0
+        assert client.query(SPARK_SQL).read_all()["title"].to_pylist() == ["one"]
+        for sql, message in (
+            ("SET dialect = 'klingon'", "The dialect 'klingon' is not known"),
+            ("SET nothing = 1", "There is no session option 'nothing'"),
+            ("SET timeout", "Write SET name = value"),
+            ("SET timeout = 0", "above 0"),
+        ):
+            with pytest.raises(LivestateError, match=message):
+                client.query(sql)
+        assert client.options == SessionOptions("spark", 7.0)
+        client.query("/* both */ RESET dialect; -- again").read_all()
+        client.query("RESET timeout").read_all()
+        assert client.options == SessionOptions()
+        client.query("SET min_epoch = 1000000").read_all()
+        client.query("SET timeout = 0.1").read_all()
+        with pytest.raises(LivestateError, match="epoch"), client.keys("songs") as keys:
+            keys.get(1)
+        with pytest.raises(LivestateError, match="epoch"):
+            client.query("SELECT count(*) FROM songs")

@@ -4,19 +4,27 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyarrow import flight
 
 from engine.access.principal import ANYBODY
+from engine.changelog import Author, Changelog, Decision, DecisionKind
+from engine.changelog.store_drops import drop_store
 from engine.errors import Forbidden, InvalidInput, LivestateError, Unauthenticated
+from engine.model.migration import migrate_definition, parse_changes
+from engine.model.schema import StoreName, define_store
 from flight_server.cli.credentials import add_token
 from flight_server.client.client import Client
 from flight_server.client.connection_options import ConnectionOptions
+from flight_server.host.decision_audit import DecisionAudit
 from flight_server.host.host import HostOptions
 from flight_server.server.audit import LONGEST_SQL, AuditLog
 from tests.protocol.test_cluster_hosts import add
 from tests.support.started_host import start_host
 from tests.support.waiting import wait_until
+
+ADDED = parse_changes(["city VARCHAR"], (), (), ())
 
 
 def lines(file: Path) -> list[dict[str, Any]]:
@@ -120,3 +128,54 @@ def test_a_handshake_that_fails_gets_a_line(tmp_path: Path) -> None:
         client.authenticate_basic_token("ann", "wrong")
     (line,) = lines(tmp_path / "audit.log")
     assert (line["event"], line["principal"]) == ("refused", "nobody")
+
+
+def test_what_operators_decide_gets_a_line_on_a_host_that_hears_of_it(tmp_path: Path) -> None:
+    add(tmp_path, 1)
+    changelog, log = Changelog.open(str(tmp_path / "changelog")), tmp_path / "audit.log"
+    other = define_store("others", pa.schema([("id", pa.int64())]), ["id"], partitions=1)
+    changelog.create_store(other)
+    changelog.switch(StoreName("first"), StoreName("numbers"))
+    options = HostOptions(str(tmp_path / "changelog"), tmp_path / "data", port=0, audit_log=log)
+    ann = Author("ann@ops-1", 1_700_000_000_000_000)
+    after = migrate_definition(other, ADDED, 1)
+    with start_host(options):
+        wait_until(lambda: len(lines(log)) == 1)
+        changelog.switch(StoreName("best"), StoreName("numbers"), ann)
+        changelog.migrate_store(other.name, ADDED, ann)
+        wait_until(lambda: len(lines(log)) == 3)
+        drop_store(changelog, other.name, ann.who, ann.at)
+        wait_until(lambda: len(lines(log)) == 4)
+    found = lines(log)
+    first = found[0]
+    assert (first["event"], first["principal"], first["place"], first["decided_at"]) == (
+        "switch",
+        "nobody",
+        "first",
+        None,
+    )
+    told = {
+        tuple(line[name] for name in ("event", "principal", "place", "number", "what")) for line in found[1:]
+    }
+    assert told == {
+        ("switch", "ann@ops-1", "best", 1, "best means numbers"),
+        ("migration", "ann@ops-1", "others", 1, after.describe()),
+        ("drop", "ann@ops-1", "others", 2, "others"),
+    }
+    assert {line["decided_at"] for line in found[1:]} == {"2023-11-14T22:13:20.000+00:00"}
+
+
+def test_a_decision_is_told_once_whatever_its_time_is(tmp_path: Path) -> None:
+    log = AuditLog(tmp_path / "audit.log")
+    audit = DecisionAudit(log)
+    decisions = [
+        Decision(DecisionKind.DROP, "g", number, Author("ann", at), "s")
+        for number, at in enumerate([1 << 80, -5])
+    ]
+    for _ in range(2):
+        audit.note(decisions)
+    log.close()
+    assert [(line["number"], line["decided_at"]) for line in lines(tmp_path / "audit.log")] == [
+        (0, None),
+        (1, None),
+    ]

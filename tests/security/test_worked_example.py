@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import shutil
@@ -125,3 +126,14 @@ def test_each_gets_what_is_meant_for_it(example: tuple[Path, Mapping[str, str]])
     with client_of(example, "a", "nobody") as nobody, pytest.raises(Unauthenticated):
         nobody.query("SELECT 1").read_all()
     assert "ann" in (example[0] / "audit-a.jsonl").read_text()
+
+
+def test_the_doctor_is_told_of_all_hosts(example: tuple[Path, Mapping[str, str]]) -> None:
+    directory, uris = example
+    roots = directory / "certificates" / "authority.pem"
+    # olga may not read stores.
+    caller = ("--uri", uris["a"], "--tls-roots", roots, "--token-file", directory / "olga.token")
+    ran = livestate("doctor", "--format", "json", *caller)
+    found = {(each["check"], each["where"]): each["level"] for each in json.loads(ran.stdout)["findings"]}
+    for name in uris:
+        assert (found["reachable", name], found["TLS", name]) == ("OK", "OK"), ran.output

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections import Counter
 
 import pytest
@@ -36,3 +39,16 @@ def test_all_that_it_is_about_happens_and_a_seed_is_the_same_twice() -> None:
         *("read meanwhile", "append meanwhile", "follow meanwhile", "snapshot meanwhile", "drop meanwhile"),
         *("batch", "fenced", "rivalry said", "skipped epoch"),
     }
+
+
+def test_a_seed_is_the_same_in_every_process() -> None:
+    """This one once had epochs go for what was left of a snapshot, and was another one each time."""
+    command = [sys.executable, "-m", "tests.simulation.run", "--seeds", "1", "--first", "3000283"]
+    told = [
+        subprocess.run(
+            command, env={**os.environ, "PYTHONHASHSEED": number}, capture_output=True, text=True, check=True
+        ).stdout
+        for number in ("1", "2")
+    ]
+    assert told[0] == told[1]
+    assert "seed 3000283: right" in told[0]

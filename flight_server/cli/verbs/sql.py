@@ -200,22 +200,28 @@ class _ScriptRun:
             raise click.UsageError(
                 "There is no SQL: give it as an argument, with --file, or on standard input."
             )
-        self._check(len(script.statements))
-        if self.watch is not None:
-            scripts.watch_statement(client, script.statements[0].text, self.watch, self.max_rows)
-            return True
-        if self.output is not None:
-            with usage_errors():
-                kind = output_files.format_of(self.output, self.output_format)
-            output_files.write_result(client, script.statements[0].text, self.output, kind)
-            return True
+        settings, others = script.cut_settings()
+        self._check(len(others.statements))
+        if self.watch is None and self.output is None:
+            with _interrupts_end_the_process():
+                return scripts.run_script(
+                    client, script, self.output_format or "table", self.max_rows, keep_going=self.keep_going
+                )
+        with usage_errors():
+            kind = "" if self.output is None else output_files.format_of(self.output, self.output_format)
         with _interrupts_end_the_process():
-            return scripts.run_script(
-                client, script, self.output_format or "table", self.max_rows, keep_going=self.keep_going
-            )
+            scripts.run_script(client, settings, "table", self.max_rows)
+        statement = others.statements[0].text
+        if self.watch is not None:
+            scripts.watch_statement(client, statement, self.watch, self.max_rows)
+        elif self.output is not None:
+            output_files.write_result(client, statement, self.output, kind)
+        return True
 
     def _check(self, statements: int) -> None:
         is_table = self.output_format in (None, "table")
+        if not statements and (self.watch is not None or self.output is not None):
+            raise click.UsageError("There is no statement with rows behind SET and RESET.")
         if self.watch is not None and (self.output is not None or not is_table):
             raise click.UsageError("--watch shows tables: leave --output and --format out.")
         if statements > 1 and self.watch is not None:

@@ -234,9 +234,10 @@ def switch(name: str, store: str, changelog: str, connection: ConnectionOptions)
       livestate switch plays plays --changelog file:///var/lib/livestate --uri grpc://10.0.0.7:8815
     """
     from engine.model.schema import StoreName  # noqa: PLC0415  it imports pyarrow
+    from flight_server.cli.operator import operator  # noqa: PLC0415  likewise
 
     opened = open_changelog(changelog)
-    opened.switch(StoreName(name), StoreName(store))
+    opened.switch(StoreName(name), StoreName(store), operator())
     is_store = opened.definition(StoreName(store)) is not None
     _notify(connection)
     click.echo(

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import re
-import subprocess
-import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import uuid4
 
-import obstore
 import pyarrow as pa
 import pytest
 
 from engine.changelog import Changelog
 from engine.changelog.objects import open_objects
 from engine.model.schema import PartitionId, StoreDefinition, StoreName, define_store
-from tests.support.waiting import wait_until
 
 PLAYS = define_store(
     "plays",
@@ -46,42 +41,6 @@ class Root:
             return lambda: Changelog.open(self.uri, self.options)
         objects = open_objects(self.uri, {})
         return lambda: Changelog(self.uri, {}, objects)
-
-
-@pytest.fixture(scope="session")
-def s3_options(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, str]]:
-    """Settings of a moto server in a process of its own, with a bucket called `bucket`."""
-    log = tmp_path_factory.mktemp("moto") / "log"
-    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", "0"]
-    with log.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=output) as server:
-        try:
-            address = _address(log, server)
-            settings = {
-                "endpoint": address,
-                "allow_http": "true",
-                "access_key_id": "test",
-                "secret_access_key": "test",
-                "region": "us-east-1",
-            }
-            # obstore does not make buckets; to moto's path-style addresses a bucket is an object of no
-            # bucket.
-            http = obstore.store.HTTPStore.from_url(address, client_options={"allow_http": True})
-            obstore.put(http, "bucket", b"", use_multipart=False)
-            yield settings
-        finally:
-            server.kill()
-
-
-def _address(log: Path, server: subprocess.Popen[bytes]) -> str:
-    """Where the server listens, once it does."""
-
-    def said() -> re.Match[str] | None:
-        return re.search(r"Running on (http://\S+)\s", log.read_text())
-
-    wait_until(lambda: server.poll() is not None or said() is not None)
-    found = said()
-    assert found is not None, f"moto did not start: {log.read_text()}"
-    return found[1]
 
 
 @pytest.fixture(params=["file", "memory", "s3"])

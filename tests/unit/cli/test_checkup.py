@@ -54,6 +54,7 @@ def test_a_deployment_that_is_well_has_nothing_to_do() -> None:
     ("facts", "check", "level"),
     [
         (replace(FACTS, problem="nobody listens", diagnosis=None), "reachable", Level.FAIL),
+        (replace(FACTS, diagnosis=None, refusal="Who are you?"), "access", Level.FAIL),
         (replace(FACTS, diagnosis=None, silence="Forbidden."), "self-report", Level.WARN),
         (replace(FACTS, tls_problem="expired", tls_seconds=None), "TLS", Level.FAIL),
         (replace(FACTS, tls_seconds=6.9 * 86_400), "TLS", Level.FAIL),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
@@ -29,6 +31,8 @@ from flight_server.host.serving import deployment_text
 from tests.support.plays import PLAYS, STORE
 from tests.support.started_host import start_host
 from tests.unit.cli.conftest import livestate
+
+CERTIFICATES = Path(__file__).parents[3] / "deploy" / "certificates.sh"
 
 
 def _findings(*arguments: str | Path) -> tuple[int, dict[tuple[str, str], dict[str, Any]]]:
@@ -155,8 +159,9 @@ def test_who_is_not_let_in_is_told_so(tmp_path: Path) -> None:
     with start_host(options) as host:
         uri = host.uri
         code, found = _findings("--uri", uri, "--token-file", token)
-    assert (code, found["reachable", uri]["level"]) == (1, "FAIL")
-    assert "token" in found["reachable", uri]["message"]
+    assert (code, found["access", uri]["level"]) == (1, "FAIL")
+    assert "token" in found["access", uri]["message"]
+    assert found["reachable", uri]["level"] == "OK"
     security.write_text("nonsense = true")
     assert _findings("--offline", "--security", security)[1]["security", str(security)]["level"] == "FAIL"
 
@@ -205,6 +210,66 @@ def test_a_changelog_is_tried_out_and_nothing_is_left(tmp_path: Path) -> None:
     assert _files(place) == before
     code, found = _findings("--offline", "--changelog", "/proc/self/nothing")
     assert (code, found["changelog", "/proc/self/nothing"]["level"]) == (1, "FAIL")
+
+
+def test_a_changelog_in_an_object_store(
+    s3_options: Mapping[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As deploy/container/compose.yaml tells hosts of their object store.
+    for name, option in (("ENDPOINT_URL", "endpoint"), *((name.upper(), name) for name in s3_options)):
+        monkeypatch.setenv(f"AWS_{name}", s3_options[option])
+    monkeypatch.delenv("AWS_ENDPOINT")
+    for bucket, code in (("bucket", 0), ("nowhere", 1)):
+        uri = f"s3://{bucket}/doctor"
+        ran, found = _findings("--offline", "--changelog", uri)
+        assert ran == code, found
+        assert (found["changelog", uri]["level"] == "FAIL") == bool(code)
+    place = open_objects("s3://bucket/doctor", s3_options)
+    assert list(place.list("")) == [], "nothing is left of what was tried"
+    assert len(probe_objects(Overwriting(place)).faults) == 3
+
+
+def test_callers_with_certificates(tmp_path: Path) -> None:
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is needed to make certificates")
+    made, others = tmp_path / "made", tmp_path / "others"
+    for directory, *names in (
+        (made, "host", "own", "127.0.0.1"),
+        (made, "caller", "olga"),
+        (made, "caller", "nobody"),
+        (others, "caller", "olga"),
+    ):
+        subprocess.run([CERTIFICATES, directory, *names], check=True, capture_output=True)
+    security = tmp_path / "security.toml"
+    security.write_text(
+        '[security.certificates]\nauthorities = "made/authority.pem"\n'
+        '[[security.certificates.principals]]\nsubject = "olga"\nname = "olga"\nroles = ["operator"]\n'
+    )
+    append_table(Changelog.open(str(tmp_path / "changelog")), STORE, PLAYS.slice(0, 10))
+    options = HostOptions(
+        str(tmp_path / "changelog"),
+        tmp_path / "data",
+        port=0,
+        security=security,
+        tls_certificate=(made / "own.pem").read_bytes(),
+        tls_key=(made / "own.key").read_bytes(),
+    )
+    said = {}
+    with start_host(options) as host:
+        uri = host.uri
+        trusting = "--uri", uri, "--tls-roots", made / "authority.pem"
+        for caller in ("made/olga", "others/olga", "made/nobody"):
+            files = "--certificate", tmp_path / f"{caller}.pem", "--key", tmp_path / f"{caller}.key"
+            said[caller] = _findings(*trusting, *files)
+        said["without"] = _findings(*trusting)
+    code, found = said.pop("made/olga")
+    assert code == 0, found
+    assert found["ready", uri]["level"] == found["TLS", uri]["level"] == "OK"
+    words = {"others/olga": "none of its authorities", "made/nobody": "nobody of its", "without": "shows no"}
+    for caller, (code, found) in said.items():
+        assert (code, found["access", uri]["level"]) == (1, "FAIL"), found
+        assert words[caller] in found["access", uri]["message"]
+        assert found["reachable", uri]["level"] == found["TLS", uri]["level"] == "OK"
 
 
 def test_hosts_say_how_they_stand_to_operators(host: Host) -> None:

@@ -60,6 +60,25 @@ def test_several_statements_run_until_one_fails(client: Client) -> None:
     assert "b\n" not in text
 
 
+def test_set_holds_until_reset(client: Client) -> None:
+    terminal = Terminal()
+    prompt = Prompt(client, terminal.console)
+    assert prompt.execute("SET dialect = 'spark'; SET min_epoch = 0;")
+    assert terminal.take().splitlines() == ["dialect = spark", "dialect = spark, min_epoch = 0"]
+    assert prompt.execute("SELECT `song_id` AS a, 'an\\';' AS b FROM songs WHERE song_id = 1;")
+    assert "an';" in terminal.take()
+    assert prompt.execute("SET dialect = 'klingon'; SELECT 1;")
+    assert "The dialect 'klingon' is not known." in terminal.take()
+    assert prompt.execute("\\set")
+    assert terminal.take() == "dialect = spark, min_epoch = 0\n"
+    assert prompt.execute("RESET dialect; SET allow_stale = true; RESET min_epoch;")
+    assert terminal.take().splitlines()[-1] == "allow_stale = true"
+    assert prompt.execute("RESET allow_stale; SELECT song_id AS a FROM songs WHERE title = 'an\\';")
+    text = terminal.take()
+    assert text.startswith("No option is set.\n")
+    assert "0 rows" in text
+
+
 def test_commands(client: Client, tmp_path: Path) -> None:
     terminal = Terminal()
     prompt = Prompt(client, terminal.console)

@@ -29,6 +29,15 @@ SCRIPT = """\
 SELECT 1 AS a;
 SELECT 'x;y' AS b, $$;$$ AS c;
 """
+SETTINGS = """\
+SET dialect = 'spark'; -- strings with backslashes, and names between backticks
+SELECT `song_id` AS a, 'an\\';' AS b FROM songs WHERE song_id = 2;
+RESET dialect; SELECT $$;$$ AS c;
+set session timeout to 0.1; SET min_epoch = 1000000;
+SELECT song_id AS d FROM songs;
+RESET timeout; reset min_epoch; SET nothing = 1;
+SELECT 3 AS e;
+"""
 WRONG = """\
 SELECT 1 AS a;
 
@@ -71,6 +80,24 @@ def test_an_error_without_a_place_names_its_statement(host_uri: str) -> None:
     failed = livestate("sql", "-f", "-", "--uri", host_uri, stdin=broken)
     assert failed.exit_code == 1
     assert failed.stderr.splitlines()[-1] == "Line 3: this statement."
+
+
+def test_set_holds_for_the_statements_behind_it(host_uri: str) -> None:
+    command = [*COMMAND, "-f", "-", "--uri", host_uri, "--format", "csv", "--keep-going"]
+    ran = subprocess.run(command, input=SETTINGS, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout) == (1, '"a","b"\n2,"an\';"\n"c"\n";"\n"e"\n3\n'), ran.stderr
+    assert "epoch 1000000" in ran.stderr
+    assert "Line 5: this statement." in ran.stderr
+    assert "There is no session option 'nothing'" in ran.stderr
+
+
+def test_set_shows_nothing_and_may_stand_before_what_a_file_gets(host_uri: str, tmp_path: Path) -> None:
+    sql = "SET dialect = 'spark'; SELECT `song_id` FROM songs WHERE song_id = 2"
+    assert livestate("sql", sql, "--uri", host_uri).stdout.split() == ["song_id", "─" * 7, "2"]
+    assert livestate("sql", sql, "--uri", host_uri, "-o", tmp_path / "s.csv").exit_code == 0
+    assert (tmp_path / "s.csv").read_text() == '"song_id"\n2\n'
+    none = livestate("sql", "RESET dialect", "--uri", host_uri, "-o", tmp_path / "s.csv")
+    assert (none.exit_code, "no statement with rows behind SET" in none.stderr) == (2, True)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
@@ -20,7 +21,7 @@ import pytest
 from engine.changelog import Changelog, append_table
 from engine.cluster.deployment import Deployment, HostEntry, parse_deployment
 from engine.cluster.reports import HostName
-from engine.errors import InvalidInput, Unavailable
+from engine.errors import InvalidInput, LivestateError, Unavailable
 from engine.model.schema import define_store
 from flight_server.cli.store_tables import number_ranges
 from flight_server.client.client import Client
@@ -32,6 +33,7 @@ from tests.support.decoys import decoy_modules
 from tests.support.process_family import ENDS, family, runs
 from tests.support.waiting import wait_until, wait_until_served
 from tests.unit.cli.conftest import livestate
+from tests.unit.cli.test_prompt import ENDLESS
 
 DEPLOYMENT = """
 version = 1
@@ -316,6 +318,33 @@ def host_process(parent: int, name: str) -> int:
         if f"--host\0{name}\0" in Path(f"/proc/{child}/cmdline").read_text():
             return int(child)
     raise AssertionError(children)
+
+
+def test_a_second_interrupt_of_several_hosts_waits_for_nothing_that_runs(tmp_path: Path) -> None:
+    append_table(
+        Changelog.open(str(tmp_path / "changelog")),
+        define_store("songs", ROWS.schema, ["song_id"], partitions=2),
+        ROWS,
+    )
+    with (
+        ExitStack() as open_here,
+        processes(tmp_path, "--processes", "2", "--grace", "100") as (parent, uris),
+    ):
+        pool = open_here.enter_context(ThreadPoolExecutor(2))
+        clients = [open_here.enter_context(Client(uri)) for uri in uris]
+        wait_until(lambda: all_alive(clients[0]) and held(clients[0]) == [0, 1])
+        asked = [pool.submit(client.query, ENDLESS) for client in clients]
+        wait_until(lambda: all(client.health()["running"] == 1 for client in clients))
+        parent.send_signal(signal.SIGINT)
+        wait_until(lambda: not any(client.health()["ready"] for client in clients))
+        assert [client.health()["running"] for client in clients] == [1, 1]
+        parent.send_signal(signal.SIGINT)
+        said, _ = parent.communicate(timeout=60)
+        for each in asked:
+            with pytest.raises(LivestateError):
+                each.result(60)
+    assert parent.returncode == 0
+    assert "Traceback" not in said
 
 
 def test_processes_do_not_outlive_their_parent(tmp_path: Path) -> None:

@@ -60,6 +60,17 @@ def test_each_statement_knows_where_it_begins() -> None:
     assert rest == ScriptStatement("select 3", 6, 5)
 
 
+def test_the_rest_is_cut_as_the_dialect_that_was_set() -> None:
+    texts = ["set dialect = 'spark'", "select 'an\\';'", "RESET dialect -- now; DuckDB's", "select 'not\\'"]
+    for dialect in ("", "spark"):
+        found, rest = split_script(
+            "select 1; " + "; ".join(texts[:2]) + ";" + texts[2] + "\n;" + texts[3], dialect
+        )
+        assert [each.text for each in found] == ["select 1", *texts[:3]]
+        assert rest is not None
+        assert rest.text == texts[3]
+
+
 _BODIES = st.lists(
     st.sampled_from(
         [

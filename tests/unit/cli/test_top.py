@@ -7,6 +7,7 @@ import os
 import pty
 import subprocess
 import sys
+import termios
 from datetime import UTC, datetime
 from typing import Any
 
@@ -128,8 +129,10 @@ def test_one_frame_of_a_host(host_uri: str) -> None:
     assert (away.exit_code, "cannot be reached" in away.stderr) == (1, True)
 
 
-def test_a_key_ends_it_and_the_terminal_is_as_it_was(host_uri: str) -> None:
+@pytest.mark.parametrize("key", [b"q", b"\x03", b"\x04"], ids=["q", "Ctrl-C", "Ctrl-D"])
+def test_a_key_ends_it_and_the_terminal_is_as_it_was(host_uri: str, key: bytes) -> None:
     ours, theirs = pty.openpty()
+    before = termios.tcgetattr(ours)
     command = [sys.executable, "-m", "flight_server.cli.main", "top", "--uri", host_uri, "--every", "60"]
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "90", "LINES": "30"}
     with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as process:
@@ -137,13 +140,14 @@ def test_a_key_ends_it_and_the_terminal_is_as_it_was(host_uri: str) -> None:
         seen = b""
         while b"songs" not in seen:
             seen += os.read(ours, 65536)
-        os.write(ours, b"q")
+        os.write(ours, key)
         try:
             while chunk := os.read(ours, 65536):
                 seen += chunk
         except OSError:
             pass  # so a terminal says that nobody has it open any more
         assert process.wait(PATIENCE_SECONDS) == 0
+    assert termios.tcgetattr(ours) == before
     os.close(ours)
     assert seen.rstrip().endswith(b"\x1b[?25h") or b"\x1b[?1049l" in seen, "the screen is given back"
     assert b"Traceback" not in seen

@@ -1,6 +1,7 @@
 """Stores as they exist for somebody: all answers are those of stores that hold nothing else."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import pyarrow as pa
 import pytest
@@ -8,13 +9,15 @@ import pytest
 from engine.access.claims import Claim
 from engine.access.scope import Grant, Scope, scope_of
 from engine.errors import InvalidInput, LivestateError, NotFound
+from engine.exec.kernels import passing_batches, passing_rows, row_passes
 from engine.exec.restricted_source import RestrictedSource
 from engine.model.kinds import Behaviour, KeyValue
 from engine.model.schema import StoreDefinition, StoreName, define_store
 from engine.plan.row_filter import row_filter
-from engine.plan.row_tests import EVERY_ROW, NO_ROW
+from engine.plan.row_tests import EVERY_ROW, NO_ROW, columns_of
+from engine.scan import ScanStatistics, StoreView
 from engine.service import QueryService
-from tests.support.memory_source import MemorySource, memory_view
+from tests.support.memory_source import MemoryScan, MemorySource, memory_view
 from tests.support.oracle import expected_answer, sorted_rows
 
 SCHEMA = pa.schema(
@@ -254,3 +257,99 @@ def test_a_source_keeps_what_it_found_out() -> None:
         pass
     with pytest.raises(NotFound):
         source.hold({SECRETS.group: 1}, 1.0)  # type: ignore[dict-item] # a number, not an Epoch
+
+
+@contextmanager
+def seen_trades(rows: str, dead: Sequence[Mapping[str, object]] = ()) -> Iterator[StoreView]:
+    """The trades as they exist for somebody who sees those that meet a condition."""
+    table = pa.Table.from_pylist(ROWS, SCHEMA)
+    source = MemorySource([memory_view(TRADES, table, pa.Table.from_pylist(list(dead), SCHEMA))])
+    restricted = RestrictedSource(source, Scope((Grant(("trades",), rows=rows),)))
+    with restricted.snapshot([TRADES.name]) as views:
+        yield views[TRADES.name]
+
+
+@pytest.mark.parametrize(
+    ("rows", "copied"),
+    [("id >= 0", 0), ("NOT id = 100 OR desk = 'fx'", 0), ("id <> 13", 1), ("desk = 'fx'", 6)],
+)
+def test_a_block_of_which_all_rows_are_seen_is_not_copied(rows: str, copied: int) -> None:
+    table = pa.Table.from_pylist(ROWS, SCHEMA).combine_chunks()
+    scan = MemoryScan(table, ScanStatistics(1, 1, 1, 1, 1, 1, len(ROWS), len(ROWS)))
+    batches = list(passing_batches(scan, ["id"], row_filter(TRADES, [rows], {})))
+    stored = table.column("id").chunk(0).buffers()[1].address
+    assert sum(batch.column("id").buffers()[1].address != stored for batch in batches) == copied
+
+
+@pytest.mark.parametrize("rows", ["id < 14", "desk = 'rates'", "id = 3", "id < 0", "price < 1", "false"])
+@pytest.mark.parametrize("columns", [[], ["id"], ["desk"], ["note", "price"]])
+def test_a_scan_has_the_rows_that_are_seen_and_no_empty_block(rows: str, columns: list[str]) -> None:
+    dead = [{**row, "note": "dead"} for row in ROWS[:9]]
+    test = row_filter(TRADES, [rows], {})
+    expected = passing_rows(pa.Table.from_pylist(ROWS, SCHEMA), test)
+    with seen_trades(rows, dead) as view:
+        batches = list(view.scan(columns).batches())
+        assert all(batch.num_rows for batch in batches)
+        assert sum(batch.num_rows for batch in batches) == view.live_rows == expected.num_rows
+        assert all(batch.schema.names == columns for batch in batches)
+        if columns:
+            found = view.scan(columns).to_table()
+            assert sorted_rows(found) == sorted_rows(expected.select(columns))
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        "id = 3",
+        "id <> 13",
+        "id < 14 AND id >= 2",
+        "id <= 2 OR id > 38",
+        "desk = 'rates'",
+        "desk <> 'rates'",
+        "desk > 'fx'",
+        "desk IS NULL",
+        "desk IS NOT NULL",
+        "desk IN ('fx', 'x')",
+        "desk LIKE 'r%'",
+        "price < 1",
+        "price > 1",
+        "price = 0",
+        "NOT price = 1.5",
+        "desk = 'fx' OR id < 5",
+        "desk = 'fx' AND price IS NULL",
+        "amount = '1' OR desk LIKE 'r%' AND id = 7",
+        "false",
+    ],
+)
+def test_one_row_passes_as_it_does_among_others(rows: str) -> None:
+    test = row_filter(TRADES, [rows], {})
+    table = pa.Table.from_pylist(ROWS, SCHEMA)
+    passing = set(passing_rows(table, test).column("id").to_pylist())
+    for row in table.combine_chunks().to_batches(max_chunksize=1):
+        values = {name: row.column(name) for name in columns_of(test)}
+        assert row_passes(values, test) == (row.column("id")[0].as_py() in passing)
+
+
+@pytest.mark.parametrize("names", [["id", "desk"], ["desk"], ["amount", "id"], ["desk", "desk", "amount"]])
+def test_a_row_is_tested_by_columns_that_are_asked_for_or_not(names: list[str]) -> None:
+    places = [SCHEMA.get_field_index(name) for name in names]
+    # The names that are asked for are a user's: here those of other columns.
+    schema = pa.schema(
+        [pa.field(f"{'id' if place else 'desk'}", SCHEMA.field(place).type) for place in places]
+    )
+    with seen_trades("desk = 'rates'") as view:
+        for row in ROWS:
+            key = int(str(row["id"]))
+            found, flagged = view.row(key, places, schema), view.found_row(key, places, schema)
+            if row["desk"] != "rates":
+                assert found is flagged is None
+                continue
+            assert found is not None
+            assert flagged is not None
+            assert found.schema == schema
+            values = [row[name] for name in names]
+            assert [column.to_pylist() for column in found.columns] == [[value] for value in values]
+            assert [column.to_pylist() for column in flagged.columns] == [
+                [True],
+                *([each] for each in values),
+            ]
