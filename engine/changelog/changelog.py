@@ -581,6 +581,20 @@ class Changelog:
         """The snapshots of a group."""
         return self._epochs(group).snapshots
 
+    @property
+    def answers_at_once(self) -> bool:
+        """Whether requests wait for nothing, as those of a local directory."""
+        return self.objects.requests_at_once == 1
+
+    def is_committed(self, group: GroupName, epoch: Epoch) -> bool:
+        """Whether there is a commit of an epoch: one request, for who wants to know whether to read. A loss
+        of power may take it back.
+
+        Raises:
+            Unavailable: The changelog cannot be reached.
+        """
+        return self._epochs(group).is_committed(epoch)
+
     def holds(self, group: GroupName, epoch: Epoch) -> bool:
         """Whether an epoch that was committed has its commit still: see `Epochs.holds`.
 
@@ -657,7 +671,8 @@ class Changelog:
         return Dropped(dropped, epochs.snapshots.drop(epoch))
 
     def _epochs(self, group: GroupName) -> Epochs:
-        return self._groups.setdefault(group, Epochs(self.objects, group, self._stores))
+        found = self._groups.get(group)
+        return found or self._groups.setdefault(group, Epochs(self.objects, group, self._stores))
 
     def _history(self, group: GroupName) -> History:
         found = self._histories.get(group)

@@ -111,7 +111,7 @@ class Epochs:
         They have no gaps, so existence tests find it: steps that double, then halves, or several at once. One
         test when nothing is new, 2·log2(n) for n new ones, one after the other.
         """
-        newest = Epoch(last_number(self._exists, known, self._objects.requests_at_once))
+        newest = Epoch(last_number(self.is_committed, known, self._objects.requests_at_once))
         self._settle(newest)
         return newest
 
@@ -120,11 +120,12 @@ class Epochs:
         found = (commit_epoch(self.group, path) for path in self._objects.list(group_path(self.group)))
         return sorted(epoch for epoch in found if epoch)
 
-    def _exists(self, epoch: int) -> bool:
+    def is_committed(self, epoch: int) -> bool:
+        """Whether there is a commit of an epoch; a loss of power may take it back."""
         return self._objects.exists(commit_path(self.group, Epoch(epoch)))
 
     def _is_gone(self, epoch: int) -> bool:
-        return not self._exists(epoch)
+        return not self.is_committed(epoch)
 
     def holds(self, epoch: Epoch) -> bool:
         """Whether an epoch has its commit still.
@@ -142,7 +143,7 @@ class Epochs:
                 dropped_path(self.group)
             )
         requests: list[Callable[[], Any]] = [
-            partial(self._exists, epoch),
+            partial(self.is_committed, epoch),
             *(partial(self._objects.get, path) for path in self._floors.paths_to_read()),
         ]
         is_there, *floors = ask_each(lambda request: request(), requests, self._objects.requests_at_once)

@@ -62,11 +62,12 @@ class PendingEpoch:
         is_first = True
         expires_later = False
         for piece, is_last in _pieces(batches, most_bytes):
-            rows = pa.concat_batches(piece) if len(piece) > 1 else piece[0]
+            rows = _join(piece)
             is_whole = is_first and is_last
             is_first = False
             self._apply_piece(rows, is_whole=is_whole)
             expires_later = self._cutoff is not None and not is_whole and time not in ("", *rows.schema.names)
+            del rows  # or it would be in memory together with the next piece
         if expires_later:
             self._added = self._expire(self._added)
 
@@ -138,6 +139,15 @@ def _pieces(
         room -= batch.nbytes
     if piece:
         yield piece, True
+
+
+def _join(piece: list[pa.RecordBatch]) -> pa.RecordBatch:
+    """The rows of a piece as one batch. The piece is empty afterwards: what it was made of is as large again,
+    and nobody needs it any more.
+    """
+    rows = pa.concat_batches(piece) if len(piece) > 1 else piece[0]
+    piece.clear()
+    return rows
 
 
 def _rows_to_keep(rows: pa.RecordBatch, order: Rows) -> Rows:

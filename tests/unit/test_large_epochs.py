@@ -134,7 +134,8 @@ def test_a_large_epoch_is_never_read_whole(
         assert follower.wait_for(GROUP, Epoch(2), PATIENCE_SECONDS)
         with follower.snapshot([PAGES.name]) as views:
             assert views[PAGES.name].live_rows == TASKS + 1
-    assert 0 < most <= 3 * MOST_BYTES < TASKS * 2 * ROW_BYTES
+    # A piece, and the batch behind it: of a piece that was joined, nothing is left.
+    assert 0 < most < 1.5 * MOST_BYTES < TASKS * 2 * ROW_BYTES
 
 
 def test_damaged_rows_of_a_large_epoch_are_named_and_the_epoch_waits_for_better_ones(
