@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import multiprocessing.util
 import os
+import signal
 import tempfile
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING
@@ -35,6 +36,9 @@ def pytest_configure(config: pytest.Config) -> None:
     choose_hypothesis_seed(config)
     choose_temporary_root()
     use_archive()
+    # Shells start what runs in the background with it ignored, and so would be all processes of tests.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_report_header() -> str | None:

@@ -25,20 +25,24 @@ def test_hosts_answer_right_or_not_at_all(first: int) -> None:
 
 
 def test_all_that_it_is_about_happens_and_a_seed_is_the_same_twice() -> None:
+    expected = {
+        *WEIGHTS,
+        *("lost request", "lost answer", "late request", "request made twice", "lagging list", "torn"),
+        *("read meanwhile", "append meanwhile", "follow meanwhile", "snapshot meanwhile", "drop meanwhile"),
+        *("batch", "fenced", "rivalry said", "skipped epoch"),
+    }
     happened: Counter[str] = Counter()
-    for seed in range(1007, 1017):
+    # In what seed the rarest things happen changes with all that takes a step.
+    for seed in range(1007, 1067):
         runs = [World(seed), World(seed)]
         for world in runs:
             world.run()
         assert runs[0].counts == runs[1].counts
         assert [host.problems for host in runs[0].hosts] == [host.problems for host in runs[1].hosts]
         happened += runs[0].counts
-    assert set(happened) >= {
-        *WEIGHTS,
-        *("lost request", "lost answer", "late request", "request made twice", "lagging list", "torn"),
-        *("read meanwhile", "append meanwhile", "follow meanwhile", "snapshot meanwhile", "drop meanwhile"),
-        *("batch", "fenced", "rivalry said", "skipped epoch"),
-    }
+        if set(happened) >= expected:
+            return
+    assert not expected - set(happened)
 
 
 def test_a_seed_is_the_same_in_every_process() -> None:

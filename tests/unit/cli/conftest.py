@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -52,14 +51,6 @@ def client(host_uri: str) -> Iterator[Client]:
     """A connection to the host."""
     with Client(host_uri) as connected:
         yield connected
-
-
-@pytest.fixture
-def interruptible() -> Iterator[None]:
-    """Shells start what runs in the background with SIGINT ignored."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 def livestate(*arguments: str | Path, stdin: str = "") -> Result:

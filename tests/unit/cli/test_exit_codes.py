@@ -124,7 +124,6 @@ def test_serve_without_arguments_is_a_mistake_as_any_other() -> None:
         assert "Usage: livestate serve" in refused.stderr
 
 
-@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_is_told_from_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     @click.command()
     @click.argument("what")

@@ -129,7 +129,6 @@ def test_the_catalog_has_every_store_and_column(client: Client) -> None:
     assert [name for name, _ in columns['Odd "name"']] == ["the key", "when"]
 
 
-@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_ends_the_query_on_the_host_and_keeps_the_connection(host: Host, client: Client) -> None:
     def interrupt() -> None:
         wait_until(lambda: host.running_queries == 1)
