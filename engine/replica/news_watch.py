@@ -85,10 +85,13 @@ class NewsWatch:
             self._is_awake.set()
 
     def _run(self) -> None:
-        while self._is_awake.wait() and not self._stopping.is_set():
+        looked_seconds = 0.0
+        while self._is_awake.wait() and not self._stopping.wait(
+            max(self._pause, looked_seconds / BUSY_SHARE)
+        ):
             began = time.thread_time()
             self.look()
-            self._stopping.wait(max(self._pause, (time.thread_time() - began) / BUSY_SHARE))
+            looked_seconds = time.thread_time() - began
 
     def look(self) -> None:
         """Look for all epochs that are expected, once."""

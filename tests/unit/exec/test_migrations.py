@@ -49,7 +49,7 @@ TITLES = define_store(
 GROUP = GroupName("music")
 SONGS = 40
 WAIT_SECONDS = 60.0
-HOLDING = FollowerOptions(poll_seconds=3600.0)
+HOLDING = FollowerOptions(poll_seconds=3600.0, retention_seconds=3600.0)
 """A host that moves on when it is told to."""
 
 
