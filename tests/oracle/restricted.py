@@ -28,8 +28,12 @@ ME = "me"
 _OTHERS = ("you", None, "ME", "")
 _OF_THE_MOMENT = frozenset({"seconds", "age_seconds", "stale_seconds"})
 """Metadata that differ each time."""
-_A_VALUE = re.compile(r"(?<=Could not convert string )'(?!.*note ).*$", re.DOTALL)
-"""In quotes, as errors tell it, and what follows: of a text of several lines the first alone is told."""
+_A_VALUE = re.compile(
+    r"(?<=Could not convert string )'(?!.*note ).*$|(?<=Overflow in )\w+ of \w+ \(.*?\)", re.DOTALL
+)
+"""As errors tell it: a text in quotes, and what follows, as of several lines the first alone is told; or
+numbers that overflow.
+"""
 
 
 def scope_of_dataset(dataset: Dataset) -> Scope:
