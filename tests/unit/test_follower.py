@@ -198,7 +198,8 @@ def test_a_damaged_commit_stops_the_group_and_not_its_queries(
         assert str(tmp_path) not in status.problem
     # Who starts now cannot come to what is newest, and does not answer as if it had.
     with run_follower(changelog, tmp_path / "data") as follower:
-        wait_until(lambda: any("damaged" in row.problem for row in follower.status()))
+        # What a statement is told comes from the report, which knows it a moment after the status.
+        wait_until(lambda: "damaged" in follower.report()[0][GROUP].problem)
         with pytest.raises(
             BuildingError, match=rf"at epoch {bad - 1} of {bad + 1} .* does not get on: .*damaged"
         ):

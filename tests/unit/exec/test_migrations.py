@@ -330,7 +330,9 @@ def _partitions(songs: range) -> list[int]:
 
 
 @pytest.fixture
-def apart(changelog: Changelog, tmp_path: Path) -> Iterator[Apart]:
+def apart(changelog: Changelog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Apart]:
+    # A host that hears of the migration by itself moves on.
+    monkeypatch.setattr("engine.replica.follower.SECONDS_BETWEEN_SEARCHES", 3600.0)
     appender = open_appender(changelog, [PLAYS, TITLES])
     before = appender.append(plays(1)).epoch
     with following_cluster(changelog, tmp_path / "hosts", host_names(2), HOLDING, OPTIONS) as cluster:
