@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import ceil, floor, frexp, isfinite, prod
+from math import ceil, floor, frexp, isfinite, ldexp, prod
 
 from sqlglot import exp
 
@@ -62,11 +62,15 @@ class ColumnSize:
         distinct = None if self.distinct is None else 1 << max(self.distinct - 1, 0).bit_length()
         if self.low is None or self.high is None or not isfinite(self.high - self.low):
             return ColumnSize(distinct)
-        step = 2.0 ** frexp(self.high - self.low)[1] / _BOUND_STEPS
+        exact = ColumnSize(distinct, self.low, self.high)
+        step = ldexp(1 / _BOUND_STEPS, frexp(self.high - self.low)[1])
+        if self.high == self.low or not step:  # nothing is smaller than the least of all numbers
+            return exact
         low, high = self.low / step, self.high / step
-        if self.high == self.low or not isfinite(low) or not isfinite(high):
-            return ColumnSize(distinct, self.low, self.high)
-        return ColumnSize(distinct, floor(low) * step, ceil(high) * step)
+        if not isfinite(low) or not isfinite(high):
+            return exact
+        low, high = floor(low) * step, ceil(high) * step
+        return ColumnSize(distinct, low, high) if isfinite(high - low) else exact
 
 
 @dataclass(frozen=True)

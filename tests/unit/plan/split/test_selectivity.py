@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
+from math import isfinite
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 from sqlglot import parse_one
 
 from engine.plan.conditions import conditions
@@ -86,6 +89,30 @@ def test_sizes_of_columns_change_seldom() -> None:
     assert ColumnSize(7, 5, 5).round_off() == ColumnSize(8, 5, 5)
     assert ColumnSize(7, None, 5).round_off() == ColumnSize(8)
     assert ColumnSize(None, -1e308, 1e308).round_off() == ColumnSize()
+
+
+@given(
+    st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=2, max_size=2),
+    st.floats(allow_nan=False, allow_infinity=False),
+)
+@example([0.0, 1.7e308], 1.0)
+@example([0.0, 5e-324], 1.0)
+@example([1e308, 1.79e308], 1.5e308)
+def test_bounds_are_rounded_whatever_they_are(bounds: list[float], asked: float) -> None:
+    low, high = sorted(bounds)
+    size = ColumnSize(None, low, high).round_off()
+    if not isfinite(high - low):
+        assert size == ColumnSize()
+        return
+    assert size.low is not None
+    assert size.high is not None
+    slack = (high - low) * 1e-9  # what is next to nothing in this range may be rounded to 0
+    assert size.low <= low + slack
+    assert size.high >= high - slack
+    assert isfinite(size.high - size.low)
+    share = share_of_interval(Interval(pa.scalar(asked), None), size)
+    assert share is not None
+    assert 0 <= share <= 1
 
 
 def _shares(runner: SplitRunner, *parameters: int) -> list[tuple[str, float]]:
