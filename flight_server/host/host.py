@@ -351,10 +351,12 @@ class Host:
             self._watcher.stop()
         if self._events is not None:
             self._events.stop()
-        if self._cluster is not None:
-            self._cluster.stop()
+        # Before the connections to other hosts end: a fragment that has not begun there is only given up while
+        # somebody watches it.
         if self._service is not None:
             self._service.close()
+        if self._cluster is not None:
+            self._cluster.stop()
         if self._follower is not None:
             self._follower.stop()
         if self._lock is not None:

@@ -127,6 +127,21 @@ def _count_until(client: Client, stopped: Event) -> int:
     return times
 
 
+def test_a_host_that_stops_gives_up_fragments_that_have_not_begun(tmp_path: Path) -> None:
+    """A fragment of a statement that never gives a row begins never; other hosts forget it, too."""
+    with three_hosts(tmp_path) as hosts:
+        for _ in range(3):
+            with Client(hosts[A].uri) as client, ThreadPoolExecutor(1) as pool:
+                asked = pool.submit(lambda client=client: client.query(ENDLESS).read_all())  # type: ignore[misc] # mypy gives lambdas with defaults no type
+                wait_until(lambda: all(host.running_queries for host in hosts.values()))
+                assert hosts[A].stop(0.0)
+                with pytest.raises(Unavailable):
+                    asked.result(PATIENCE_SECONDS)
+            wait_until(lambda: not any(host.running_queries for host in hosts.values()))
+            hosts[A].start()
+            hosts[A].wait_until_ready(PATIENCE_SECONDS)
+
+
 def test_what_does_not_end_within_its_grace_is_told_why(tmp_path: Path) -> None:
     changelog = str(tmp_path / "changelog")
     append_table(Changelog.open(changelog), STORE, PLAYS)
