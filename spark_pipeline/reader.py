@@ -7,6 +7,7 @@ the hosts that can answer it. Every task reads one partition as Arrow batches fr
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
@@ -26,8 +27,10 @@ from spark_pipeline.reader_options import ReaderOptions, parse_options
 from spark_pipeline.settings import PUSHDOWN_SETTING
 from spark_pipeline.type_mapping import spark_schema
 
-_TRIES = 3
-"""How often a read is planned anew when hosts go away meanwhile."""
+_PAUSES_SECONDS = (0.05, 0.2, 1.0, 2.0)
+"""Before a read is planned anew, because a host went away meanwhile or had let go of the epoch: hosts plan by
+reports, which are a moment old.
+"""
 
 
 def register(spark: SparkSession) -> None:
@@ -151,8 +154,7 @@ class LiveStateReader(DataSourceReader):
 
     def _plan(self) -> ReadPlan:
         command = {**_command(self._options, self._sql()), "endpoints": "partitions"}
-        refusal: LivestateError | None = None
-        for _ in range(_TRIES):
+        for pause in (*_PAUSES_SECONDS, None):
             plan = _fetch_plan(self._options, command)
             if self._asks_for_all and plan.schema.names != self._schema.names:
                 named = f"{', '.join(plan.schema.names)} now, and not {', '.join(self._schema.names)}"
@@ -161,6 +163,9 @@ class LiveStateReader(DataSourceReader):
             plan, refusal = lease.take_lease(plan, self._options)
             if all(share.uris for share in plan.shares):
                 return plan
+            if pause is None:
+                break
+            time.sleep(pause)
         assert refusal is not None
         raise refusal
 

@@ -17,16 +17,18 @@ from pyspark.sql.types import StructType
 
 import pyspark_livestate
 from engine.changelog import Changelog, append_table, open_appender
-from engine.errors import Unavailable
+from engine.cluster.reports import ReadableEpoch
+from engine.errors import LivestateError, Unavailable
 from engine.model.migration import parse_changes
 from engine.model.partitioning import partition_of
 from engine.model.schema import Epoch, define_store
 from engine.replica.follower import FollowerOptions
+from engine.replica.group_reporter import GroupReporter
 from flight_server.host.host import HostOptions
 from spark_pipeline import LiveStateSource, lease, register
 from spark_pipeline.host_calls import ReadPlan, Share
 from spark_pipeline.reader import LiveStateReader, StorePartition
-from spark_pipeline.reader_options import parse_options
+from spark_pipeline.reader_options import ReaderOptions, parse_options
 from spark_pipeline.type_mapping import spark_schema
 from tests.spark.frames import load, serve_directory, values
 from tests.spark.streams import FileStream, drain
@@ -34,7 +36,7 @@ from tests.support.bank import ACCOUNTS, ACCOUNTS_OPEN, GROUP, Bank
 from tests.support.host_processes import HostProcesses, host_processes
 from tests.support.plays import PARTITIONS, ROWS
 from tests.support.started_host import start_host
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_SECONDS, wait_until
 
 
 @pytest.fixture(autouse=True)
@@ -245,6 +247,47 @@ def test_tasks_that_run_keep_the_epoch_for_those_that_wait(
         wait_until(lambda: readable() == [bank.epoch])
         with pytest.raises(Unavailable, match=f"epoch {planned} on this host"):
             list(reader.read(first))
+
+
+def test_a_read_is_planned_anew_until_hosts_have_reported_what_they_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A host shows an epoch a moment before it reports it, and can have let go of the one before by then."""
+    bank = Bank(Changelog.open(str(tmp_path / "changelog")))
+    first_epoch = bank.epoch
+    refusals: list[LivestateError | None] = []
+    shown, may_report = threading.Event(), threading.Event()
+    report, take_lease = GroupReporter.report, lease.take_lease
+
+    def report_late(reporter: GroupReporter, readable: tuple[ReadableEpoch, ...], *others: Any) -> None:
+        if bank.epoch > first_epoch:
+            shown.set()
+            assert may_report.wait(PATIENCE_SECONDS)
+        report(reporter, readable, *others)
+
+    def take_lease_and_note(plan: ReadPlan, options: ReaderOptions) -> tuple[ReadPlan, LivestateError | None]:
+        leased = take_lease(plan, options)
+        refusals.append(leased[1])
+        if len(refusals) == 3:
+            may_report.set()
+        return leased
+
+    monkeypatch.setattr(GroupReporter, "report", report_late)
+    monkeypatch.setattr(lease, "take_lease", take_lease_and_note)
+    with serve_directory(
+        tmp_path, FollowerOptions(poll_seconds=0.001, retention_seconds=0.0, retained_epochs=1)
+    ) as host:
+        reader = LiveStateReader(
+            parse_options({"uri": host.uri, "store": "accounts"}),
+            spark_schema(ACCOUNTS.schema),
+            is_whole=True,
+        )
+        bank.step()
+        assert shown.wait(PATIENCE_SECONDS)
+        first, *_ = reader.partitions()
+    assert isinstance(first, StorePartition)
+    assert first.plan.epochs == {GROUP: bank.epoch}
+    assert [type(refusal) for refusal in refusals] == [Unavailable, Unavailable, Unavailable, type(None)]
 
 
 def test_an_epoch_that_is_gone(typed: str) -> None:
