@@ -326,7 +326,7 @@ class Follower:
             if group is None:
                 self._turns.remove(name)
             elif not self._tasks.run(task, partial(self._take_turn, group, lane)):
-                self._turns.give_back(Turn(name, time.monotonic() + self._tasks.seconds_left(task)))
+                self._turns.give_back(Turn(name, time.monotonic() + self._tasks.seconds_left(task)), lane)
 
     def _take_turn(self, group: GroupState, lane: Lane) -> bool:
         """Do what there is to do for a group now, and give its turn back."""
@@ -335,7 +335,8 @@ class Follower:
             self._turns.remove(group.group)
             return True
         has_more = self._move_on(group, lane)
-        self._turns.give_back(self._next_turn(group, 0.0 if has_more else self._seconds_to_wait(group)))
+        turn = self._next_turn(group, 0.0 if has_more else self._seconds_to_wait(group))
+        self._turns.give_back(turn, lane)
         return True
 
     def _next_turn(self, group: GroupState, pause: float) -> Turn:

@@ -88,7 +88,8 @@ class TurnTable:
                 if turn is not None:
                     self._taken.add(turn.group)
                     self._turns[turn.group] = Turn(turn.group, _NEVER, turn.lane)
-                    changed.notify()  # somebody else is to see what is due next
+                    if next_due_time((each for each in free if each is not turn), lane) < self._watched[lane]:
+                        changed.notify()  # somebody else is to see what is due next
                     return turn.group
                 self._sleep(lane, next_due_time(free, lane), clock)
         return None
@@ -103,18 +104,21 @@ class TurnTable:
         if self._watched[lane] == until:
             self._watched[lane] = _NEVER
 
-    def give_back(self, turn: Turn) -> None:
+    def give_back(self, turn: Turn, by: Lane | None = None) -> None:
         """Have a group moved on again.
 
         Args:
             turn: When, and by whom; sooner, where that was asked for meanwhile.
+            by: What the thread does that gives it back, if it takes another one at once: so no other thread
+                of its lane need look.
         """
         with self._changed[turn.lane]:
             asked = self._turns[turn.group]
             self._taken.discard(turn.group)
             due_at = min(turn.due_at, asked.due_at)
             self._turns[turn.group] = replace(turn, due_at=due_at, is_notified=asked.is_notified)
-            self._changed[turn.lane].notify()
+            if turn.lane is not by:
+                self._changed[turn.lane].notify()
 
     def remove(self, group: GroupName) -> None:
         """Have a group, which this thread has taken, moved on no more."""

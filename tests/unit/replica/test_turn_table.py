@@ -91,3 +91,25 @@ def test_each_due_time_wakes_a_thread() -> None:
             table.give_back(Turn(group, clock() + 0.04 - 0.01 * place, Lane.QUICK))
         assert {each.result(PATIENCE_SECONDS) for each in waiting} == set(groups)
         table.close()
+
+
+def test_who_takes_another_turn_at_once_wakes_nobody() -> None:
+    """A group without news costs one thread that wakes, however many there are."""
+    table = TurnTable()
+    changed = table._changed[Lane.QUICK]
+    woken: list[Lane] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(changed, "notify", lambda: woken.append(Lane.QUICK))
+        table.add(Turn(A, 0.0, Lane.QUICK))
+        woken.clear()
+        for _ in range(3):
+            assert table.take(Lane.QUICK) == A
+            table.give_back(Turn(A, 0.0, Lane.QUICK), Lane.QUICK)
+        assert not woken
+        table.add(Turn(B, 0.0, Lane.QUICK))
+        woken.clear()
+        assert table.take(Lane.QUICK) is not None
+        assert woken, "there is one more that is due"
+        woken.clear()
+        table.give_back(Turn(A, 0.0, Lane.QUICK), Lane.LONG)
+        assert woken, "the thread that gives it back does not take it again"
