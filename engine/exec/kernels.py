@@ -150,9 +150,9 @@ def _passes_by_value(values: Mapping[str, pa.Array], test: RowTest) -> bool | No
         case NullTest(column, passes_null):
             is_null: bool = values[column].null_count > 0
             return is_null == passes_null
-        case ValueTest(column, comparison, value) if pa.types.is_integer(value.type):
+        case ValueTest(column, comparison) if test.number is not None:
             found: int | None = values[column][0].as_py()
-            return found is not None and _OPERATORS[comparison](found, int(value.as_py()))
+            return found is not None and _OPERATORS[comparison](found, test.number)
         case ValueTest(column, Comparison.EQUAL, value) if pa.types.is_string(value.type):
             # By their bytes.
             equals: bool = values[column][0].equals(value)

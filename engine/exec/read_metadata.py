@@ -101,26 +101,37 @@ def lookup_metadata(
     Returns:
         The metadata.
     """
-    group = view.definition.group
+    group, now = view.definition.group, time.time()
     return _LOOKUP.replace_quickly(
         epochs={group: view.epoch},
-        age_seconds=age_seconds(view.committed_at),
+        age_seconds=age_seconds(view.committed_at, now),
         rows_read=rows,
         seconds={"total": seconds},
         digests={group: view.digest} if view.digest else {},
-        stale_seconds=stale_seconds(complete_until),
+        stale_seconds=stale_seconds(complete_until, now),
     )
 
 
-def age_seconds(committed_at: int) -> float:
-    """Age of an epoch, which was committed at a number of microseconds since 1970; 0 for none."""
-    return max(0.0, time.time() - committed_at / MICROSECONDS) if committed_at else 0.0
+def age_seconds(committed_at: int, now: float | None = None) -> float:
+    """Age of an epoch.
+
+    Args:
+        committed_at: When it was committed, microseconds since 1970 UTC; 0 for none.
+        now: The time in seconds since then, where it was just asked for.
+
+    Returns:
+        Seconds; 0 for none.
+    """
+    if not committed_at:
+        return 0.0
+    return max(0.0, (time.time() if now is None else now) - committed_at / MICROSECONDS)
 
 
-def stale_seconds(complete_until: int | None) -> float | None:
+def stale_seconds(complete_until: int | None, now: float | None = None) -> float | None:
     """As `QueryMetadata.stale_seconds`, of what lacks no commit that was made until some time.
 
     Args:
         complete_until: The time, microseconds since 1970 UTC; 0 and None where there is none.
+        now: As that of `age_seconds`.
     """
-    return max(0.0, time.time() - complete_until / MICROSECONDS) if complete_until else None
+    return age_seconds(complete_until, now) if complete_until else None

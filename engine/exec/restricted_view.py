@@ -49,6 +49,11 @@ class Projection:
     tested: Sequence[int]
     tested_schema: pa.Schema
 
+    @cached_property
+    def tested_places(self) -> Sequence[tuple[str, int]]:
+        """Names and places of the columns that are tested."""
+        return tuple(zip(self.tested_schema.names, self.tested, strict=True))
+
 
 Projections = dict[tuple[tuple[int, ...], int], Projection]
 
@@ -119,8 +124,8 @@ class RestrictedView:
         found = self.whole.row(key, projection.places, projection.schema)
         if found is None or self.test == EVERY_ROW:
             return found
-        tested = zip(self._tested, projection.tested, strict=True)
-        if not row_passes({name: _one_chunk(found.column(place)) for name, place in tested}, self.test):
+        tested = {name: _one_chunk(found.column(place)) for name, place in projection.tested_places}
+        if not row_passes(tested, self.test):
             return None
         if projection.schema is schema:
             return found

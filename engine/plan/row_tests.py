@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import cached_property
 
 import pyarrow as pa
 from sqlglot import exp
@@ -63,6 +64,11 @@ class ValueTest:
     comparison: Comparison
     value: pa.Scalar
     passes_nan: bool = False
+
+    @cached_property
+    def number(self) -> int | None:
+        """The value, where it is a whole number."""
+        return int(self.value.as_py()) if pa.types.is_integer(self.value.type) else None
 
 
 @dataclass(frozen=True)

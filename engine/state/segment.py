@@ -370,8 +370,8 @@ class Segment:
         """
         # The table of the only block is that of all blocks.
         place = TablePlace(WHOLE if self.blocks == 1 else block, tuple(columns))
-        known = find_tables([self], place, schema)[0]
-        if known is not None:
+        (known,) = self.cache.find_tables((self.place,), place)
+        if known is not None and self.fits(known, schema):
             return known
         keys = self._column_keys(columns, block)
         entries = self._context.cache.find_all(keys)

@@ -21,7 +21,7 @@ from engine.coordinator.division import Piece
 from engine.duckdb.deadline import Watcher
 from engine.errors import InvalidInput, Unsupported
 from engine.model.read_point import NEWEST, AsOfEpoch, ReadPoint
-from engine.service import DEFAULT_SESSION, PreparedStatement, QueryResult, QueryService, Session
+from engine.service import DEFAULT_SESSION, MOST_SCOPES, PreparedStatement, QueryResult, QueryService, Session
 from engine.telemetry.statement_ids import name_statement
 from flight_server.server.activity import Activity, ActivityStatement, parse_activity
 from flight_server.server.arrivals import Arrival
@@ -114,6 +114,8 @@ class Statements:
         self._ledger = ledger
         self._terms = Terms(callers, ANYBODY)
         self._principal = ANYBODY
+        self._by_principal: dict[int, Statements] = {}
+        """Those of principals that asked last, by the id of their object, to which they refer."""
         self._default_session = replace(DEFAULT_SESSION, user=ANYBODY.name)
         self._service = service
         self._calls = calls
@@ -132,6 +134,18 @@ class Statements:
         """
         if principal is self._principal:
             return self
+        # The object itself and not its like: it is good as long as its proof is, which was seen to before.
+        known = self._by_principal.get(id(principal))
+        if known is not None and known._principal is principal:  # noqa: SLF001 - one of this class
+            return known
+        other = self._made_for(principal)
+        if other._terms.pace is None:  # noqa: SLF001 - likewise; the ledger wants to be asked for a pace
+            if len(self._by_principal) >= MOST_SCOPES:
+                self._by_principal.clear()
+            self._by_principal[id(principal)] = other
+        return other
+
+    def _made_for(self, principal: Principal) -> Statements:
         other = copy(self)
         other._principal = principal  # noqa: SLF001 - one of this class
         other._default_session = replace(DEFAULT_SESSION, user=principal.name)  # noqa: SLF001 - likewise
