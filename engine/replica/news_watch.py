@@ -17,8 +17,8 @@ LEAST_PAUSE_SECONDS = 0.005
 WATCHED_SECONDS = 30.0
 """How long a group is watched that gets nothing: so many seconds behind its last epoch the next poll does."""
 BUSY_SHARE = 0.0125
-"""The part of a processor that looks may take, and the sleep between them: where there are many groups, pauses
-are longer.
+"""The part of a processor that looks and the sleep between them may take: with many groups, pauses are
+longer.
 """
 
 
@@ -65,8 +65,8 @@ class NewsWatch:
         # Set while anything is expected, and for good once the thread is to end.
         self._is_awake = Event()
         self._is_stopped = False
-        # Held until the thread is to end: to wait for a lock takes two thirds of the time that an event takes,
-        # and is done 200 times a second.
+        # Held until the thread is to end: to wait for a lock takes two thirds of the time that an event
+        # takes, and is done 200 times a second.
         self._until_stop = Lock()
         self._until_stop.acquire()
         self._thread = Thread(target=self._run, name="news", daemon=True)

@@ -9,9 +9,11 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
+from engine.access.principal import Limit, LimitName, Principal, Proof
 from engine.changelog import Changelog, append_table
 from engine.errors import Forbidden, LivestateError, NotFound
 from engine.model.schema import StoreDefinition, define_store
+from engine.service import MOST_SCOPES
 from flight_server.cli.credentials import add_token
 from flight_server.client.client import Client
 from flight_server.client.connection_options import ConnectionOptions
@@ -298,6 +300,55 @@ def test_rights_that_change_end_what_is_open(tmp_path: Path) -> None:
         with pytest.raises(Forbidden, match="Your roles have changed"):
             stream.get(3)
         stream.close()
+
+
+def test_rights_that_change_hold_for_the_next_lookup(tmp_path: Path) -> None:
+    """What answers a caller is kept between its calls, and ends with the proof that it had."""
+    uri, sql = str(tmp_path / "changelog"), "SELECT id FROM trades WHERE id = {}"
+    append(uri, TRADES, ROWS)
+    tokens = {
+        name: add_token(tmp_path / "tokens.toml", name, ["desk"], {"desk": desk}, None)
+        for name, desk in (("ann", "rates"), ("bob", "fx"))
+    }
+    security = f'[security]\ntokens = "tokens.toml"\n{ROLES}'
+    (tmp_path / "security.toml").write_text(security)
+    options = HostOptions(uri, tmp_path / "data", port=0, security=tmp_path / "security.toml")
+    with (
+        start_host(options) as host,
+        Client(ConnectionOptions((host.uri,), tokens["ann"]), timeout_seconds=60) as ann,
+        Client(ConnectionOptions((host.uri,), tokens["bob"]), timeout_seconds=60) as bob,
+    ):
+
+        def seen(client: Client) -> list[int]:
+            """Which of a row of rates and one of fx is seen."""
+            answers = [client.query(sql.format(key)).read_all()["id"].to_pylist() for key in (3, 1)]
+            return [key for answer in answers for key in answer]
+
+        for _ in range(3):
+            assert (seen(ann), seen(bob)) == ([3], [1])
+        (tmp_path / "security.toml").write_text(security.replace("claim('desk')", "'fx'"))
+        wait_until(lambda: seen(ann) == [1])
+        assert (seen(ann), seen(bob)) == ([1], [1])
+
+
+def test_what_answers_a_principal_is_found_by_its_proof_alone(hosts: Sequence[Host]) -> None:
+    server = hosts[0]._server
+    assert server is not None
+    statements = server._statements
+
+    def made(**limits: Limit) -> Principal:
+        given = {LimitName(name): limit for name, limit in limits.items()}
+        return Principal("ann", frozenset({"desk"}), Proof.TOKEN, limits=given)
+
+    ann, like_ann = made(), made()
+    assert statements.for_principal(ann) is statements.for_principal(ann)
+    assert statements.for_principal(like_ann) is not statements.for_principal(ann), "her rights may be others"
+    paced = made(max_result_bytes_per_second=Limit(1, "desk"))
+    found = statements.for_principal(paced)
+    assert found is not statements.for_principal(paced), "the ledger is asked each time"
+    for _ in range(3 * MOST_SCOPES):
+        statements.for_principal(made())
+    assert len(statements._by_principal) <= MOST_SCOPES
 
 
 def test_the_information_schema_has_nothing_else(ann: Client, hosts: Sequence[Host], directory: Path) -> None:
