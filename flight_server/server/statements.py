@@ -148,6 +148,7 @@ class Statements:
     def _made_for(self, principal: Principal) -> Statements:
         other = copy(self)
         other._principal = principal  # noqa: SLF001 - one of this class
+        other._by_principal = {}  # noqa: SLF001 - likewise; else it would refer to itself
         other._default_session = replace(DEFAULT_SESSION, user=principal.name)  # noqa: SLF001 - likewise
         other._service = self._service.restrict(principal.scope)  # noqa: SLF001 - likewise
         pace = self._ledger.result_pace(principal)
