@@ -138,14 +138,14 @@ class Statements:
         known = self._by_principal.get(id(principal))
         if known is not None and known._principal is principal:  # noqa: SLF001 - one of this class
             return known
-        other = self._made_for(principal)
+        other = self._copy_for(principal)
         if other._terms.pace is None:  # noqa: SLF001 - likewise; the ledger wants to be asked for a pace
             if len(self._by_principal) >= MOST_SCOPES:
                 self._by_principal.clear()
             self._by_principal[id(principal)] = other
         return other
 
-    def _made_for(self, principal: Principal) -> Statements:
+    def _copy_for(self, principal: Principal) -> Statements:
         other = copy(self)
         other._principal = principal  # noqa: SLF001 - one of this class
         other._by_principal = {}  # noqa: SLF001 - likewise; else it would refer to itself
