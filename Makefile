@@ -13,7 +13,7 @@ KAFKA := $(VENV)/share/livestate/kafka
 CLIENTS := $(VENV)/share/livestate/clients
 SPARK_CLASSES := $(VENV)/share/livestate/spark.jsa
 
-.PHONY: help setup java prometheus nginx jdbc kafka clients demo demo-kafka pipeline test test-fast lint check bench clean
+.PHONY: help setup java prometheus nginx jdbc kafka clients demo demo-kafka pipeline test test-needs test-fast lint check bench clean
 
 help: ## what can be made
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -62,13 +62,15 @@ pipeline: setup java kafka ## a ready-made pipeline with a host and its queries:
 	$(BIN)/livestate pipeline $(or $(NAME),--help) $(if $(NAME),--serve) $(ARGS)
 
 # Tests start some hundred processes, none of which should compile all modules again.
-test test-fast: export PYTHONDONTWRITEBYTECODE =
+test test-needs test-fast: export PYTHONDONTWRITEBYTECODE =
 
 # One more than cores: a third of the time it takes two, tests wait for hosts, polls and time-outs. Quick ones do not.
 test: WORKERS ?= 3
 test-fast: WORKERS ?= 2
 
-test: setup java prometheus nginx jdbc kafka clients $(SPARK_CLASSES) ## every test, in WORKERS=3 processes; pass options with ARGS="-k name"
+test-needs: setup java prometheus nginx jdbc kafka clients $(SPARK_CLASSES) ## fetch and build what tests talk to, where that is possible
+
+test: test-needs ## every test, in WORKERS=3 processes; pass options with ARGS="-k name"
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) $(ARGS)
 
 test-fast: setup ## quick tests of the engine's parts, for the hand that edits; `make test` has them all

@@ -34,7 +34,8 @@ from tests.support.splitting import gather_plan, split_or_gather
 from tests.support.statement_time import statement_clock
 
 COORDINATOR_LOGS = ("engine.coordinator", "engine.exec.fallbacks")
-FOLLOW = FollowerOptions(poll_seconds=0.01, state=StateOptions(block_rows=8, fan_out=3))
+# A dataset is whole before it is asked: hosts need not look for more.
+FOLLOW = FollowerOptions(poll_seconds=1.0, state=StateOptions(block_rows=8, fan_out=3))
 WAIT_SECONDS = 60.0
 REMOVED = "removed"
 EPOCHS = 3

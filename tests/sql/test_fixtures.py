@@ -38,6 +38,9 @@ from tests.support.memory_source import MemorySource, memory_view
 
 FIXTURES = read_all()
 WAIT_SECONDS = 60.0
+POLL_SECONDS = 1.0
+"""Nothing comes once a life is there, and thousands of statements are asked: hosts need not look for more.
+"""
 UNCOMPACTED = StateOptions(block_rows=16, fan_out=1000, dead_share=2.0)
 COMPACTED = StateOptions(block_rows=16, fan_out=2, dead_share=0.01)
 
@@ -46,7 +49,7 @@ COMPACTED = StateOptions(block_rows=16, fan_out=2, dead_share=0.01)
 def _following(
     changelog: Changelog, directory: Path, newest: dict[GroupName, Epoch], state: StateOptions
 ) -> Iterator[Follower]:
-    follower = Follower(changelog, directory, FollowerOptions(poll_seconds=0.01, state=state))
+    follower = Follower(changelog, directory, FollowerOptions(poll_seconds=POLL_SECONDS, state=state))
     follower.start()
     try:
         for group, epoch in newest.items():
@@ -174,7 +177,10 @@ def _three(directory: Path, partitions: int | None) -> Iterator[Services]:
     newest = producer.append(0, len(EPOCHS))
     hosts = host_names(3)
     with following_cluster(
-        producer.changelog, directory / "data", hosts, FollowerOptions(poll_seconds=0.01, state=UNCOMPACTED)
+        producer.changelog,
+        directory / "data",
+        hosts,
+        FollowerOptions(poll_seconds=POLL_SECONDS, state=UNCOMPACTED),
     ) as cluster:
         cluster.wait_for(newest, WAIT_SECONDS)
         yield tuple(cluster.services[host] for host in hosts)

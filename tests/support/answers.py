@@ -28,9 +28,9 @@ def hosts_of(uri: str, directory: Path, count: int = 2) -> Iterator[Cluster]:
     """
     changelog = Changelog.open(uri)
     groups = {definition.group for definition in changelog.definitions().values()}
-    with following_cluster(
-        changelog, directory, host_names(count), FollowerOptions(poll_seconds=0.01)
-    ) as cluster:
+    # It is whole: they need not look for more.
+    options = FollowerOptions(poll_seconds=1.0)
+    with following_cluster(changelog, directory, host_names(count), options) as cluster:
         cluster.wait_for({group: Epoch(changelog.newest_epoch(group)) for group in groups}, PATIENCE_SECONDS)
         yield cluster
 

@@ -360,8 +360,14 @@ def test_processes_do_not_outlive_their_parent(tmp_path: Path) -> None:
         wait_until(lambda: not any(runs(child) for child in children))
 
 
-@pytest.mark.parametrize("arguments", [[], ["--processes", "2"]], ids=["alone", "processes"])
-@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize(
+    ("end", "arguments"),
+    [
+        # One that is alone is all of its group and all of its family.
+        *(pytest.param(end, [], id=f"{end}-alone") for end in ("group SIGTERM", "group SIGINT")),
+        *(pytest.param(end, ["--processes", "2"], id=f"{end}-processes") for end in ENDS),
+    ],
+)
 def test_who_ends_all_processes_at_once_hears_nothing(tmp_path: Path, end: str, arguments: list[str]) -> None:
     give, number = ENDS[end]
     with processes(tmp_path, "--log-level", "warning", *arguments) as (parent, _):
