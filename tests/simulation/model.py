@@ -51,6 +51,10 @@ RECENT = define_store(
     behaviour=Behaviour(retention=Retention(HOUR, "at")),
 )
 STORES = (AMOUNTS, TOTALS, RECENT)
+OTHER_AMOUNTS = define_store(
+    "amounts", pa.schema([("key", pa.int64()), ("sum", pa.int64())]), ["key"], partitions=2, group=GROUP
+)
+"""Another store of the name, which can be created after `AMOUNTS` was dropped."""
 Row = Mapping[int, Any]
 """Column numbers with values."""
 
@@ -62,22 +66,31 @@ class State:
     Attributes:
         shapes: What they are.
         rows: The row of each key of each.
+        drops: The amendments that have ended the last store of a name, by name.
     """
 
     shapes: Mapping[StoreName, StoreDefinition] = field(default_factory=dict)
     rows: Mapping[StoreName, Mapping[int, Row]] = field(default_factory=dict)
+    drops: Mapping[StoreName, int] = field(default_factory=dict)
 
-    def follow(self, commit: Commit, truth: Changelog) -> State:
-        """What stores have after the commit that follows."""
+    def follow(self, commit: Commit, heard: Changelog) -> State:
+        """What stores have after the commit that follows.
+
+        Args:
+            commit: The commit.
+            heard: The changelog as who has heard of no store that ends behind the commit.
+        """
         shapes = {}
-        for name in truth.definitions():
-            shape = truth.definition_at(name, commit.generation)
+        for name in heard.definitions():
+            shape = heard.definition_at(name, commit.generation)
             assert shape is not None
             shapes[name] = shape
+        drops = {name: drop.number for name, drop in heard.exclusions(GROUP).drops.items()}
         rows = {
             name: {
                 key: _convert(row, self.shapes.get(name, shape), shape)
                 for key, row in self.rows.get(name, {}).items()
+                if drops.get(name) == self.drops.get(name)
             }
             for name, shape in shapes.items()
         }
@@ -87,14 +100,15 @@ class State:
             rows[name] = {
                 key: row for key, row in rows[name].items() if not _is_old(row, shapes[name], cutoff)
             }
-        for (name, _), table in truth.read_rows(commit, shapes).items():
+        for (name, _), table in heard.read_rows(commit, shapes).items():
             for entry in table.to_pylist():
                 _apply(rows[name], entry, shapes[name], commit.cutoffs.get(name))
-        return State(shapes, rows)
+        return State(shapes, rows, drops)
 
     def rows_of(self, view: StateView) -> dict[int, dict[str, Any]]:
         """What a view must have."""
         name = view.definition.name
+        assert view.definition.since == self.drops.get(name, 0), f"{name} is one that was dropped, or too new"
         names = _column_names(self.shapes.get(name, view.definition))
         return {
             key: {names[number]: value for number, value in row.items()}

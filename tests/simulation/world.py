@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import lru_cache
+from pathlib import Path
 from random import Random
 from types import SimpleNamespace
 from typing import Any
@@ -18,18 +19,31 @@ import pyarrow as pa
 
 from engine.changelog import Changelog, Commit, SnapshotRetention
 from engine.changelog.codec import decode_commit
+from engine.changelog.layout import data_epoch, data_path, group_path
+from engine.changelog.store_drops import Removed, remove_dropped_stores
 from engine.errors import Corrupt
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition
 from engine.processes.right_of_way import RIGHT_OF_WAY
 from engine.replica.catch_up import SECONDS_BETWEEN_DOUBTS
 from engine.replica.commit_queue import LARGE_EPOCH_BYTES
 from engine.replica.group import QUICK_BYTES
+from engine.replica.group_setup import store_path
 from engine.replica.group_views import GroupView
 from tests.simulation.disk import Died
 from tests.simulation.files import Machine
 from tests.simulation.host import IMPATIENT, PATIENT, SimulatedHost
 from tests.simulation.jobs import Job
-from tests.simulation.model import AMOUNTS, GROUP, HOUR, RECENT, STORES, TOTALS, State, view_rows
+from tests.simulation.model import (
+    AMOUNTS,
+    GROUP,
+    HOUR,
+    OTHER_AMOUNTS,
+    RECENT,
+    STORES,
+    TOTALS,
+    State,
+    view_rows,
+)
 from tests.simulation.objects import HeardObjects, ObjectStore
 
 HELD: Mapping[str, Sequence[PartitionId]] = {
@@ -50,6 +64,8 @@ CHOICES_OF_STORES: Sequence[Sequence[StoreDefinition]] = [
     [AMOUNTS, TOTALS],
     [TOTALS, RECENT],
 ]
+STORES_END_ONE_IN = 8
+"""Rounds in which something happens to stores as such, where stores end."""
 
 
 class EpochGoneError(Exception):
@@ -68,6 +84,8 @@ class World:
 
     def __init__(self, seed: int) -> None:
         self.draw, self._names, self._moments = Random(seed), Random(-seed - 1), Random(seed + 2**40)
+        # Stores end in every other world. What is drawn of that is drawn apart, so the others stay what they were.
+        self._stores_draw = None if seed % 2 else Random(seed + 2**41)
         self.counts: Counter[str] = Counter()
         self._seconds = 0.0
         self._time = 1_700_000_000 * SECOND
@@ -104,14 +122,23 @@ class World:
     def _truth(self) -> Changelog:
         return Changelog("memory://", {}, self.store.objects)
 
-    def _other_truths(self) -> Iterator[Changelog]:
+    def _heard(self, commit: Commit, remembered: Mapping[str, pa.Buffer]) -> Changelog:
+        """The changelog as it is for whoever has heard of what a commit takes up, and of nothing since.
+
+        Args:
+            commit: The commit.
+            remembered: As of `HeardObjects`.
+        """
+        return Changelog("memory://", {}, HeardObjects(self.store.objects, remembered, commit.generation))
+
+    def _other_truths(self) -> Iterator[tuple[Changelog, Mapping[str, pa.Buffer]]]:
         """The changelog as it is for whoever has not heard of a skip yet, or not that it is in the changelog
-        no more, as that was restored.
+        no more, as that was restored; and the amendments that are remembered there.
         """
         for skip in self._truth().amendments(GROUP).exclusions().skips.values():
-            yield Changelog("memory://", {}, HeardObjects(self.store.objects, {}, skip.number - 1))
+            yield Changelog("memory://", {}, HeardObjects(self.store.objects, {}, skip.number - 1)), {}
         for amendments in self.store.lost_amendments:
-            yield Changelog("memory://", {}, HeardObjects(self.store.objects, amendments))
+            yield Changelog("memory://", {}, HeardObjects(self.store.objects, amendments)), amendments
 
     @contextmanager
     def _watch(self) -> Iterator[None]:
@@ -165,7 +192,9 @@ class World:
             for store in self._stores:
                 self._truth().create_store(store)
             for _ in range(ROUNDS):
-                self._have_something_happen()
+                self._have_something_happen(self.draw, WEIGHTS)
+                if self._stores_draw and not self._stores_draw.randrange(STORES_END_ONE_IN):
+                    self._have_something_happen(self._stores_draw, WEIGHTS_OF_STORES)
                 self.read_commits()
                 self._check_views()
             self._trouble, self._skew, self._is_meanwhile = 0, 0, True
@@ -173,10 +202,23 @@ class World:
             if self._machine is not None:
                 self._machine.life.steps = None
             self._settle()
+            if self._stores_draw:
+                self._begin_anew()
 
-    def _have_something_happen(self) -> None:
-        what = self.draw.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
-        host, job = self.draw.choice(self.hosts), self.draw.choice(self._jobs)
+    def _begin_anew(self) -> None:
+        """Have all stores written again, whatever became of them; nothing is left of those that were dropped."""
+        writer = Job("last", self.store, self.draw, self.counts, self)
+        for store in self._stores:
+            writer.create_store(store, 0)
+        for _ in range(10):
+            writer.append(0, self._microseconds())
+        self.read_commits()
+        self._settle()
+        self._check_leftovers()
+
+    def _have_something_happen(self, draw: Random, weights: Mapping[str, int]) -> None:
+        what = draw.choices(list(weights), list(weights.values()))[0]
+        host, job = draw.choice(self.hosts), draw.choice(self._jobs)
         self.counts[what] += 1
         self._is_meanwhile = False
         self._acting = job if what in _OF_JOBS else host
@@ -237,6 +279,8 @@ class World:
                     owner.disk.restore(copy)
             case "drop":
                 job.drop(self._retention, self._microseconds(), self._trouble)
+            case "drop of a store" | "new store" | "removal" | "drop and new store":
+                self._have_store_change(what, job)
             case "trouble":
                 self._trouble = draw.choice([0, 0, 2, 10, 40])
             case "clock":
@@ -253,6 +297,18 @@ class World:
                     for each in self._jobs:
                         each.end_term()
 
+    def _have_store_change(self, what: str, job: Job) -> None:
+        """Have a store dropped, what is left of it removed, or one of this name created, or all of that."""
+        assert self._stores_draw is not None
+        store = self._stores_draw.choice(self._stores)
+        if what in ("drop of a store", "drop and new store"):
+            job.drop_store(store.name, self._microseconds(), self._trouble)
+        if what == "removal" or (what == "drop of a store" and self._stores_draw.randrange(2)):
+            job.remove_dropped_stores(self._trouble)
+        if what in ("new store", "drop and new store"):
+            other = OTHER_AMOUNTS if store is AMOUNTS else store
+            job.create_store(self._stores_draw.choice([store, other]), self._trouble)
+
     def come(self) -> None:
         """See `Moments.come`."""
         if self._is_meanwhile or self._moments.randrange(STEPS_BETWEEN_MOMENTS):
@@ -268,7 +324,8 @@ class World:
         draw = self._moments
         host = draw.choice([each for each in self.hosts if each is not self._acting])
         job = draw.choice([each for each in self._jobs if each is not self._acting])
-        what = draw.choice(["read", "read", "append", "follow", "snapshot", "drop", "compact"])
+        common = ["read", "read", "append", "follow", "snapshot", "drop", "compact"]
+        what = draw.choice([*common, *WEIGHTS_OF_STORES] if self._stores_draw else common)
         self.counts[f"{what} meanwhile"] += 1
         match what:
             case "append":
@@ -281,6 +338,8 @@ class World:
                 job.drop(self._retention, self._microseconds(), self._trouble)
             case "compact":
                 host.compact()
+            case "drop of a store" | "new store" | "removal" | "drop and new store":
+                self._have_store_change(what, job)
         self.read_commits()
         self._check_views()
 
@@ -324,12 +383,12 @@ class World:
             with self._watch():
                 truth = self._truth()
                 newest = truth.newest_epoch(GROUP)
-                self._take_note(self._unknown_commits(truth, newest), truth)
-                for other in self._other_truths():
+                self._take_note(self._unknown_commits(truth, newest), truth, {})
+                for other, remembered in self._other_truths():
                     # Whoever reads a commit that says so hears of what it lacks, and who cannot read
                     # epochs any more takes a snapshot, which is of the changelog as it is.
                     with suppress(Corrupt, EpochGoneError):
-                        self._take_note(self._unknown_commits(other, newest), other)
+                        self._take_note(self._unknown_commits(other, newest), other, remembered)
             self.store.has_news = False
 
     def _unknown_commits(self, truth: Changelog, newest: Epoch) -> Sequence[Commit]:
@@ -350,11 +409,21 @@ class World:
                 break  # epochs before one that is passed by may have gone
         return unknown[::-1]
 
-    def _take_note(self, commits: Sequence[Commit], truth: Changelog) -> None:
+    def _take_note(
+        self, commits: Sequence[Commit], truth: Changelog, remembered: Mapping[str, pa.Buffer]
+    ) -> None:
+        has_drops = bool(truth.exclusions(GROUP).drops)
         for commit in commits:
             before = commit.before or ""
             assert before in self._states, f"epoch {commit.epoch} stands behind one that nobody has seen"
-            self._states[commit.digest] = self._states[before].follow(commit, truth)
+            heard, applied = truth, commit
+            if has_drops:
+                # Who has not heard of them reads rows of stores that have ended since.
+                heard = self._heard(commit, remembered)
+                written = truth.read_written_commit(GROUP, commit.epoch)
+                assert written is not None
+                applied = heard.exclusions(GROUP).keep_rows(written)
+            self._states[commit.digest] = self._states[before].follow(applied, heard)
             self._check_once(commit)
 
     def _check_once(self, commit: Commit) -> None:
@@ -390,6 +459,31 @@ class World:
             found, wanted = view_rows(store), state.rows_of(store)
             assert found == wanted, f"{store.definition.name}, epoch {view.epoch}: {found}, not {wanted}"
 
+    def _check_leftovers(self) -> None:
+        """See that nothing is left of stores that were dropped: not on disks, nor files of their rows alone."""
+        with self._watch():
+            truth = self._truth()
+            remove_dropped_stores(truth, GROUP)
+            truth.collect(GROUP)
+            assert remove_dropped_stores(truth, GROUP) == Removed()
+            commits = [truth.read_commit(GROUP, epoch) for epoch in truth.committed_epochs(GROUP)]
+            wanted = {
+                data_path(GROUP, file.epoch, file.name)
+                for commit in commits
+                if commit is not None
+                for file in commit.files
+                if file.slices
+            }
+            listed = [path.lstrip("/") for path in self.store.objects.list(group_path(GROUP))]
+            left = {path for path in listed if data_epoch(GROUP, path) is not None} - wanted
+            assert not left, f"{sorted(left)} are of stores that were dropped"
+        if self.counts["older log"]:
+            return  # what hosts have of stores that the changelog does not know of any more stays
+        stores = {store_path(GROUP, each.name, each.since) for each in truth.definitions().values()}
+        for host in self.hosts:
+            strange = {path for path in host.disk.contents if Path(*path.parts[-3:-1]) not in stores}
+            assert not strange, f"a disk has {strange}, of stores that were dropped"
+
     def _settle(self) -> None:
         truth = self._truth()
         for host in self.hosts:
@@ -402,15 +496,15 @@ class World:
             commit = truth.read_commit(GROUP, newest)
             for _ in range(20):
                 self._check_views()
-                view = host.view
-                if view is not None and view.digest == _digest_of(commit) and _has_all(host, view):
+                if _is_settled(host, commit, truth):
                     break
                 host.follow(0)
             else:
                 raise AssertionError(f"a host does not come to epoch {newest}: {host.problems[-3:]}")
 
 
-_OF_JOBS = frozenset(["append", "new term", "rivals", "migration", "skip", "drop"])
+WEIGHTS_OF_STORES = {"drop of a store": 3, "new store": 3, "drop and new store": 2, "removal": 1}
+_OF_JOBS = frozenset(["append", "new term", "rivals", "migration", "skip", "drop", *WEIGHTS_OF_STORES])
 WEIGHTS = {
     "append": 30,
     "new term": 3,
@@ -444,9 +538,12 @@ def _decode_bytes(group: GroupName, epoch: Epoch, data: bytes) -> Commit:
     return decode_commit(group, epoch, pa.py_buffer(data))
 
 
-def _digest_of(commit: Commit | None) -> str:
-    return "" if commit is None else commit.digest
-
-
-def _has_all(host: SimulatedHost, view: GroupView) -> bool:
-    return all(set(store.versions) == set(host.held) for store in view.stores.values())
+def _is_settled(host: SimulatedHost, commit: Commit | None, truth: Changelog) -> bool:
+    """Whether a host answers from the newest commit, and has all stores that have begun by then."""
+    digest, generation = ("", 0) if commit is None else (commit.digest, commit.generation)
+    stores = {each.name for each in truth.definitions().values() if each.since <= generation}
+    view = host.view
+    if view is None:
+        return not stores
+    is_newest = view.digest == digest and view.stores.keys() == stores
+    return is_newest and all(set(store.versions) == set(host.held) for store in view.stores.values())
