@@ -375,6 +375,8 @@ class GroupState:
         self, opened: Mapping[PartitionKey, PartitionStore], new: Mapping[StoreName, StoreDefinition]
     ) -> None:
         """Give partitions of new stores their place among the others."""
+        if self._has_diverged:
+            return  # the next step begins with all that are open
         generation = self._main.generation
         if self._state.stage is Stage.WAITING:
             newest = self._newest_committed(opened)
