@@ -35,8 +35,9 @@ def missing_definition(store: StoreName) -> Corrupt:
 
 
 class Definitions:
-    """The definitions of a changelog's stores. Each is immutable, and read once. Safe to use from several
-    threads.
+    """The definitions of a changelog's stores. Each is immutable, and read once; one that followed a drop is
+    read again when the amendments of its group are, as a changelog that was restored from an older copy may
+    have another one. Safe to use from several threads.
 
     All methods raise Corrupt where an object is damaged, and Unavailable when the changelog cannot be
     reached.
@@ -48,6 +49,8 @@ class Definitions:
     def __init__(self, objects: Objects) -> None:
         self._objects = objects
         self._created: dict[str, StoreDefinition] = {}
+        self._read_at: dict[str, int] = {}
+        """How often the amendments of its group had been forgotten when a definition was read."""
         self._incarnations: dict[StoreName, int] = {}
         self._groups: dict[GroupName, Amendments] = {}
 
@@ -234,8 +237,14 @@ class Definitions:
                 return Migration(after.generation, before, after)
         raise Unavailable(f"Others keep migrating stores of the group of {store}: try again later.")
 
+    def _is_known(self, path: str) -> bool:
+        known = self._created.get(path)
+        if known is None or not definition_incarnation(path):
+            return known is not None
+        return self._read_at[path] == self.amendments(known.group).times_forgotten
+
     def _read(self, path: str) -> StoreDefinition | None:
-        if path not in self._created:
+        if not self._is_known(path):
             data = self._objects.get(path)
             if data is None:
                 return None
@@ -247,5 +256,6 @@ class Definitions:
                     f"The definition of store {definition.name} lies where another one's should be: restore "
                     "the changelog from a backup."
                 )
+            self._read_at[path] = self.amendments(definition.group).times_forgotten
             self._created[path] = definition
         return self._created[path]

@@ -678,8 +678,17 @@ class GroupState:
         self._reporter.unread_since = following.committed_at if is_behind else None
         self._come_to(newest.committed_at)
         if self._main.is_even and self._schedule.is_due(newest):
-            self._setup.snapshot(self._view_of_partitions(newest.committed_at), newest)
+            self._request_snapshot(newest)
         return True
+
+    def _request_snapshot(self, commit: Commit) -> None:
+        """Have a snapshot written of the partitions as they are, at the epoch of a commit. It has none of the
+        stores that begin later: hosts that have not heard of that have others of these names there.
+        """
+        view = self._view_of_partitions(commit.committed_at)
+        later = [name for name, each in view.definitions.items() if each.since > view.generation]
+        if len(later) < len(view.stores):
+            self._setup.snapshot(view.hide_stores(later), commit)
 
     def _lower_target(self) -> None:
         """Be content with what the changelog has, where it has lost its end on the way to the target."""
@@ -788,6 +797,10 @@ class GroupState:
             if is_quick:
                 raise _TakesLong
             self._take_up(snapshot.generation)
+            if any(snapshot.part_of(*place) is None for place in cohort.partitions):
+                # It was made before there was the store, or after its end, which is to be heard of first.
+                self._changelog.generation(self.group)
+            self._check_no_store_ended()
             self._open_stores(snapshot.stores, snapshot.generation)
             self._state = self._state.read_snapshot(track, snapshot.epoch)
             self._aim(track)
@@ -842,10 +855,14 @@ class GroupState:
 
     def _stores_of(self, commit: Commit) -> Definitions:
         self._take_up(commit.generation)
-        if self._definitions.ended_stores():
-            raise Unavailable(f"Stores of group {self.group} were dropped: the host lets go of them.")
+        self._check_no_store_ended()
         self._open_stores(commit.stores, commit.generation)
         return self._definitions.open_stores(commit.generation)
+
+    def _check_no_store_ended(self) -> None:
+        """See that no store was dropped that is open here still, as far as this host has heard."""
+        if self._definitions.ended_stores():
+            raise Unavailable(f"Stores of group {self.group} were dropped: the host lets go of them.")
 
     def _take_up(self, generation: int) -> None:
         """Read amendments again that partitions take up: they were read before a commit had done so, and the
