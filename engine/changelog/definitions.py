@@ -185,7 +185,9 @@ class Definitions:
         newest = {}
         for first in self.first_definitions(paths, faults):
             try:
-                newest[first.name] = self.shapes(first.name, generations.get(first.group, 0))[-1]
+                shapes = self.shapes(first.name, generations.get(first.group, 0))
+                if shapes:  # else it was dropped meanwhile
+                    newest[first.name] = shapes[-1]
             except Corrupt as error:
                 if faults is None:
                     raise
@@ -198,6 +200,20 @@ class Definitions:
 
     def create(self, definition: StoreDefinition) -> StoreDefinition:
         """Create a store, or find it there: see `Changelog.create_store`."""
+        for _ in range(_MAX_RACES):
+            shapes = self._create_or_find(definition)
+            if not shapes:
+                continue  # it was dropped meanwhile
+            found = [shape for shape in shapes if shape.is_as(definition)] or [
+                shape for shape in shapes if is_as_reordered(shape, definition)
+            ]
+            if not found:
+                raise refusal(shapes[-1], definition)
+            return found[-1]
+        raise Unavailable(f"Others keep dropping store {definition.name}: try again later.")
+
+    def _create_or_find(self, definition: StoreDefinition) -> Sequence[StoreDefinition]:
+        """As `shapes` of the store that there is of a name; one is created where there is none."""
         first = self.first_definition(definition.name)
         if first is not None:
             self.generation(first.group)
@@ -212,13 +228,7 @@ class Definitions:
             raise Unavailable(
                 f"The definition of store {definition.name} was written and cannot be read: try again later."
             )
-        shapes = self.shapes(first.name, self.generation(first.group))
-        found = [shape for shape in shapes if shape.is_as(definition)] or [
-            shape for shape in shapes if is_as_reordered(shape, definition)
-        ]
-        if not found:
-            raise refusal(shapes[-1], definition)
-        return found[-1]
+        return self.shapes(first.name, self.generation(first.group))
 
     def decisions(self) -> Sequence[Decision]:
         """What was decided of all groups, as far as it was read. No request."""
@@ -231,7 +241,10 @@ class Definitions:
             if first is None:
                 raise NotFound(f"There is no store {store} in the changelog.")
             generation = self.generation(first.group)
-            before = self.shapes(store, generation)[-1]
+            shapes = self.shapes(store, generation)
+            if not shapes:
+                continue  # it was dropped meanwhile
+            before = shapes[-1]
             after = replace(migrate_definition(before, changes, generation + 1), since=before.since)
             if self.amendments(first.group).create(after, author):
                 return Migration(after.generation, before, after)
