@@ -678,17 +678,10 @@ class GroupState:
         self._reporter.unread_since = following.committed_at if is_behind else None
         self._come_to(newest.committed_at)
         if self._main.is_even and self._schedule.is_due(newest):
-            self._request_snapshot(newest)
+            view = self._view_of_begun_stores(newest.committed_at)
+            if view.stores:
+                self._setup.snapshot(view, newest)
         return True
-
-    def _request_snapshot(self, commit: Commit) -> None:
-        """Have a snapshot written of the partitions as they are, at the epoch of a commit. It has none of the
-        stores that begin later: hosts that have not heard of that have others of these names there.
-        """
-        view = self._view_of_partitions(commit.committed_at)
-        later = [name for name, each in view.definitions.items() if each.since > view.generation]
-        if len(later) < len(view.stores):
-            self._setup.snapshot(view.hide_stores(later), commit)
 
     def _lower_target(self) -> None:
         """Be content with what the changelog has, where it has lost its end on the way to the target."""
@@ -938,7 +931,7 @@ class GroupState:
             self._committed_at = commit_time(self._changelog, self.group, self._main.epoch)
         if self._committed_at is None:
             return  # the epoch has left the changelog; the next step goes on from a snapshot
-        self._views.publish(self._view_of_partitions(self._committed_at), self._setup.clock())
+        self._views.publish(self._view_of_begun_stores(self._committed_at), self._setup.clock())
         self._past_views.clear()
         self._is_unpublished = False
         self._state = self._state.publish()
@@ -969,6 +962,12 @@ class GroupState:
         if reached != self._noted:
             self._noted = reached
             self._setup.note_reached(self.group, reached)
+
+    def _view_of_begun_stores(self, committed_at: int) -> GroupView:
+        """As `_view_of_partitions`, without the stores that begin with a later commit: see `_has_begun`."""
+        view = self._view_of_partitions(committed_at)
+        later = [name for name, each in view.definitions.items() if each.since > view.generation]
+        return view.hide_stores(later) if later else view
 
     def _view_of_partitions(self, committed_at: int) -> GroupView:
         """The partitions as they are now, all at one epoch."""
