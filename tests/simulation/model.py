@@ -55,6 +55,7 @@ OTHER_AMOUNTS = define_store(
     "amounts", pa.schema([("key", pa.int64()), ("sum", pa.int64())]), ["key"], partitions=2, group=GROUP
 )
 """Another store of the name, which can be created after `AMOUNTS` was dropped."""
+Tables = Mapping[tuple[StoreName, PartitionId], pa.Table]
 Row = Mapping[int, Any]
 """Column numbers with values."""
 
@@ -73,18 +74,15 @@ class State:
     rows: Mapping[StoreName, Mapping[int, Row]] = field(default_factory=dict)
     drops: Mapping[StoreName, int] = field(default_factory=dict)
 
-    def follow(self, commit: Commit, heard: Changelog) -> State:
+    def follow(self, commit: Commit, heard: Changelog, tables: Tables) -> State:
         """What stores have after the commit that follows.
 
         Args:
             commit: The commit.
             heard: The changelog as who has heard of no store that ends behind the commit.
+            tables: The rows of the commit, in the shapes that stores have there.
         """
-        shapes = {}
-        for name in heard.definitions():
-            shape = heard.definition_at(name, commit.generation)
-            assert shape is not None
-            shapes[name] = shape
+        shapes = shapes_at(heard, commit)
         drops = {name: drop.number for name, drop in heard.exclusions(GROUP).drops.items()}
         rows = {
             name: {
@@ -100,7 +98,7 @@ class State:
             rows[name] = {
                 key: row for key, row in rows[name].items() if not _is_old(row, shapes[name], cutoff)
             }
-        for (name, _), table in heard.read_rows(commit, shapes).items():
+        for (name, _), table in tables.items():
             for entry in table.to_pylist():
                 _apply(rows[name], entry, shapes[name], commit.cutoffs.get(name))
         return State(shapes, rows, drops)
@@ -124,6 +122,16 @@ class State:
             for key, row in self.rows.get(name, {}).items()
             if partition_of(key) in view.versions
         }
+
+
+def shapes_at(heard: Changelog, commit: Commit) -> Mapping[StoreName, StoreDefinition]:
+    """What the stores are at a commit."""
+    shapes = {}
+    for name in heard.definitions():
+        shape = heard.definition_at(name, commit.generation)
+        assert shape is not None
+        shapes[name] = shape
+    return shapes
 
 
 def view_rows(view: StateView) -> dict[int, dict[str, Any]]:
