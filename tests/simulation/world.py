@@ -210,7 +210,7 @@ class World:
                 self._begin_anew()
 
     def _begin_anew(self) -> None:
-        """Have all stores written again, whatever became of them. Of those that were dropped nothing is left."""
+        """Have all stores written again, whatever became of them; nothing is left of what was dropped."""
         writer = Job("last", self.store, self.draw, self.counts, self)
         for store in self._stores:
             writer.create_store(store, 0)

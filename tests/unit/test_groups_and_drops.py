@@ -1,6 +1,4 @@
-"""A group of a host while stores are dropped and created beside it: it hears of that late, or in the middle of
-something else.
-"""
+"""A group of a host while stores are dropped and created beside it: it hears of that late, or meanwhile."""
 
 from __future__ import annotations
 
