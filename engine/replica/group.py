@@ -307,8 +307,8 @@ class GroupState:
             if self._has_begun(each, generation)
         }
         before = self.view
-        self._definitions.found.update(new)
         if new:
+            self._definitions.add(new, self._changelog.exclusions(self.group).drops)
             self._past_views.clear()  # which do not have them
         if self.view is None:
             self._report()
