@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
@@ -130,6 +131,26 @@ def test_what_a_snapshot_lacks_is_not_taken_for_empty(root: str, host: Host) -> 
     with pytest.raises(Unavailable, match="were dropped: the host lets go of them"):
         host.step()
     assert host.state.view is None
+    host.state.heed_amendments()
+    assert host.state.has_ended
+
+
+def test_a_drop_of_the_same_number_in_a_restored_changelog(
+    root: str, tmp_path: Path, host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store that followed the other drop is no more; nor is there another one."""
+    monkeypatch.setattr("engine.changelog.amendments.SECONDS_BETWEEN_CHECKS", 0.0)
+    append(open_appender(Changelog.open(root), [ACCOUNTS]), 1, ACCOUNTS)
+    copy = shutil.copytree(root, tmp_path / "copy")
+    drop(root, ACCOUNTS)
+    append(open_appender(Changelog.open(root), [ACCOUNTS]), 2, ACCOUNTS)
+    host.look()
+    host.step()
+    assert host.amounts(ACCOUNTS) == {2}
+    shutil.rmtree(root)
+    shutil.copytree(copy, root)
+    drop_store(Changelog.open(root), ACCOUNTS.name, "bob@ops", NOW)
+    host.changelog.generation(GROUP)
     host.state.heed_amendments()
     assert host.state.has_ended
 
