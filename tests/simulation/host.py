@@ -184,6 +184,16 @@ class SimulatedHost:
             self._has_stores = True
         return self._state
 
+    def _open_stores(self, state: GroupState) -> None:
+        """Open what is new of the group. Where that fails all else goes on, as in `Follower`."""
+        if self._unopened:
+            try:
+                state.add_stores(self._unopened)
+            except LivestateError as error:
+                self.problems.append(error.message)
+            else:
+                self._unopened = ()
+
     def _end_group(self) -> None:
         """Let go of a group whose last store was dropped, as `Follower` does."""
         if self._state is not None:
@@ -227,9 +237,7 @@ class SimulatedHost:
                 if state.has_ended:
                     self._end_group()
                     continue
-                if self._unopened:
-                    state.add_stores(self._unopened)
-                    self._unopened = ()
+                self._open_stores(state)
                 is_quick = not state.is_long
                 has_moved = state.step(is_quick=is_quick)
                 if not (is_quick and state.is_long):
