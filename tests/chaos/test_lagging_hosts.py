@@ -5,6 +5,7 @@ refused with all names.
 from __future__ import annotations
 
 import json
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -23,7 +24,7 @@ from pyarrow import flight
 
 from engine.changelog import Changelog, open_appender
 from engine.cluster.reports import HostName
-from engine.errors import Unavailable
+from engine.errors import DeadlineExceeded, Unavailable
 from engine.model.read_point import ReadPoint
 from engine.model.schema import Epoch
 from engine.service import QueryOptions
@@ -118,6 +119,18 @@ def test_without_a_wish_the_newest_epoch_that_all_have_is_read(lagging: Lagging)
                 assert rows.read_all()["n"].to_pylist() == [OLD]
 
 
+def refusal(
+    lagging: Lagging, name: str, timeout_seconds: float, read_point: ReadPoint
+) -> Unavailable | DeadlineExceeded:
+    """Why a host does not answer."""
+    with lagging.client(name, timeout_seconds, read_point) as client:
+        try:
+            client.query(TOTAL)
+        except (Unavailable, DeadlineExceeded) as error:
+            return error
+    pytest.fail("it was answered")
+
+
 def test_an_epoch_that_one_host_lacks_is_waited_for_and_then_told(lagging: Lagging) -> None:
     wanted = (
         rf"Partition \d+ of store plays is at epoch {lagging.old} on host c, and epoch {lagging.new} is "
@@ -129,13 +142,12 @@ def test_an_epoch_that_one_host_lacks_is_waited_for_and_then_told(lagging: Laggi
         parse_read_point(max_staleness=0.001),
     ):
         for name in "ac":
-            begun = time.monotonic()
-            with (
-                lagging.client(name, TIMEOUT_SECONDS, read_point) as client,
-                pytest.raises(Unavailable, match=wanted),
-            ):
-                client.query(TOTAL)
-            assert time.monotonic() - begun >= TIMEOUT_SECONDS * 0.9
+            timeout_seconds, begun = TIMEOUT_SECONDS, time.monotonic()
+            while isinstance(error := refusal(lagging, name, timeout_seconds, read_point), DeadlineExceeded):
+                # The machine is too busy to come to the point in that time.
+                timeout_seconds, begun = 2 * timeout_seconds, time.monotonic()
+            assert re.search(wanted, error.message)
+            assert time.monotonic() - begun >= timeout_seconds * 0.9
 
 
 def test_an_epoch_that_comes_in_time_is_read(lagging: Lagging) -> None:

@@ -17,9 +17,11 @@ from adbc_driver_manager.dbapi import Connection, Cursor
 
 from engine.changelog import Changelog, append_table, open_appender
 from engine.model.migration import parse_changes
+from engine.model.read_point import ReadPoint
 from engine.model.schema import Epoch, StoreName, define_store
 from flight_server.client.client import Client
 from tests.support.host_processes import host_processes
+from tests.support.waiting import wait_until
 
 SONGS, EPOCHS_A_SHAPE, SECONDS_AN_EPOCH = 100, 8, 0.1
 SONG = ("song", pa.int64())
@@ -161,6 +163,12 @@ class Load:
             self.repeat("switched", ask)
 
 
+def wait_until_read(host: str, epoch: Epoch) -> None:
+    """Wait until a host reads an epoch, or a later one."""
+    with Client(host, timeout_seconds=60, read_point=ReadPoint(min_epoch=epoch)) as client:
+        client.query("SELECT count(*) FROM plays").read_all()
+
+
 def test_no_query_fails_or_sees_two_shapes(tmp_path: Path) -> None:
     uri = str(tmp_path / "changelog")
     changelog, pause = Changelog.open(uri), threading.Event()
@@ -189,6 +197,7 @@ def test_no_query_fails_or_sees_two_shapes(tmp_path: Path) -> None:
         ]
         asking = [pool.submit(reader, uri) for reader in readers for uri in hosts.uris]
         try:
+            wait_until(lambda: len(load.seen) == len(readers) and all(load.seen.values()))
             for store, changes in zip(itertools.cycle((FIXED.name, PLAYS.name)), MIGRATIONS, strict=False):
                 for _ in range(EPOCHS_A_SHAPE):
                     append()
@@ -196,6 +205,8 @@ def test_no_query_fails_or_sees_two_shapes(tmp_path: Path) -> None:
                 changelog.switch(BEST, store)
             for _ in range(EPOCHS_A_SHAPE):
                 append()
+            for uri in hosts.uris:
+                wait_until_read(uri, Epoch(appender.epoch))
         finally:
             load.over.set()
         for each in asking:
