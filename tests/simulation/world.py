@@ -78,7 +78,7 @@ class World:
     """Jobs, hosts and a store.
 
     Args:
-        seed: Says all that happens.
+        seed: Says all that happens. Stores are dropped and created again where it is even.
 
     Attributes:
         counts: How often what has happened.
@@ -86,7 +86,7 @@ class World:
 
     def __init__(self, seed: int) -> None:
         self.draw, self._names, self._moments = Random(seed), Random(-seed - 1), Random(seed + 2**40)
-        # Stores end in every other world. That is drawn apart, so that the others stay what they were.
+        # Drawn apart, so that worlds in which no store ends stay what they were.
         self._stores_draw = None if seed % 2 else Random(seed + 2**41)
         self.counts: Counter[str] = Counter()
         self._seconds = 0.0
@@ -216,6 +216,7 @@ class World:
             writer.create_store(store, 0)
         for _ in range(10):
             writer.append(0, self._microseconds())
+        assert writer.acknowledged, "nothing can be written any more"
         self.read_commits()
         self._settle()
         self._check_leftovers()
@@ -284,8 +285,6 @@ class World:
                     owner.disk.restore(copy)
             case "drop":
                 job.drop(self._retention, self._microseconds(), self._trouble)
-            case "drop of a store" | "new store" | "removal" | "drop and new store":
-                self._have_store_change(what, job)
             case "trouble":
                 self._trouble = draw.choice([0, 0, 2, 10, 40])
             case "clock":
@@ -301,6 +300,8 @@ class World:
                     self.store.restore(draw.choice(self._log_copies))
                     for each in self._jobs:
                         each.end_term()
+            case _:
+                self._have_store_change(what, job)
 
     def _have_store_change(self, what: str, job: Job) -> None:
         """Have a store dropped, what is left of it removed, or one of this name created, or all of that."""
@@ -345,7 +346,7 @@ class World:
                 job.drop(self._retention, self._microseconds(), self._trouble)
             case "compact":
                 host.compact()
-            case "drop of a store" | "new store" | "removal" | "drop and new store":
+            case _ if what in WEIGHTS_OF_STORES:
                 self._have_store_change(what, job)
         self.read_commits()
         self._check_views()
