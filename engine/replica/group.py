@@ -793,7 +793,7 @@ class GroupState:
             if any(snapshot.part_of(*place) is None for place in cohort.partitions):
                 # It was made before there was the store, or after its end, which is to be heard of first.
                 self._changelog.generation(self.group)
-            self._check_no_store_ended()
+            self._definitions.check_none_ended()
             self._open_stores(snapshot.stores, snapshot.generation)
             self._state = self._state.read_snapshot(track, snapshot.epoch)
             self._aim(track)
@@ -848,14 +848,9 @@ class GroupState:
 
     def _stores_of(self, commit: Commit) -> Definitions:
         self._take_up(commit.generation)
-        self._check_no_store_ended()
+        self._definitions.check_none_ended()
         self._open_stores(commit.stores, commit.generation)
         return self._definitions.open_stores(commit.generation)
-
-    def _check_no_store_ended(self) -> None:
-        """See that no store was dropped that is open here still, as far as this host has heard."""
-        if self._definitions.ended_stores():
-            raise Unavailable(f"Stores of group {self.group} were dropped: the host lets go of them.")
 
     def _take_up(self, generation: int) -> None:
         """Read amendments again that partitions take up: they were read before a commit had done so, and the

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 
 from engine.changelog import Changelog, StoreDrop
 from engine.changelog.definitions import missing_definition
+from engine.errors import Unavailable
 from engine.model.schema import PartitionId, StoreDefinition, StoreName
 from engine.replica.partition_keys import Definitions
 
@@ -87,6 +88,18 @@ class GroupDefinitions:
             if self._drops.get(name) != drops.get(name)
         }
 
+    def check_none_ended(self) -> None:
+        """See that no store was dropped that is here still, as far as this host has heard.
+
+        Raises:
+            Unavailable: One was.
+            LivestateError: As `ended_stores`.
+        """
+        ended = self.ended_stores()
+        if ended:
+            names = ", ".join(sorted(ended))
+            raise Unavailable(f"The host lets go of stores that were dropped before it goes on: {names}.")
+
     def forget(self, stores: Collection[StoreName]) -> None:
         """Take note that some stores are not here any more."""
         for name in stores:
@@ -117,10 +130,11 @@ class GroupDefinitions:
         """All open stores as they are at a generation.
 
         Raises:
-            LivestateError: As `definition_at`.
+            LivestateError: As `definition_at` and `check_none_ended`.
         """
         if generation not in self._by_generation:
-            self._by_generation[generation] = {
-                name: self.definition_at(name, generation) for name in self._open
-            }
+            self.check_none_ended()
+            shapes = {name: self.definition_at(name, generation) for name in self._open}
+            self.check_none_ended()  # else they may be those of others of these names
+            self._by_generation[generation] = shapes
         return self._by_generation[generation]

@@ -96,7 +96,7 @@ class State:
             rows[name] = {}
         for name, cutoff in commit.cutoffs.items():
             rows[name] = {
-                key: row for key, row in rows[name].items() if not _is_old(row, shapes[name], cutoff)
+                key: row for key, row in rows.get(name, {}).items() if not _is_old(row, shapes[name], cutoff)
             }
         for (name, _), table in tables.items():
             for entry in table.to_pylist():

@@ -19,9 +19,10 @@ import pyarrow as pa
 
 from engine.changelog import Changelog, Commit, SnapshotRetention
 from engine.changelog.codec import decode_commit
+from engine.changelog.commit import Slice
 from engine.changelog.layout import data_epoch, data_path, group_path
 from engine.changelog.store_drops import Removed, remove_dropped_stores
-from engine.errors import Corrupt
+from engine.errors import Corrupt, NotFound
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition
 from engine.processes.right_of_way import RIGHT_OF_WAY
 from engine.replica.catch_up import SECONDS_BETWEEN_DOUBTS
@@ -96,7 +97,7 @@ class World:
         self._states: dict[str, State] = {"": State()}
         self._written: dict[str, tuple[str, int]] = {}
         self._befores: dict[str, str] = {}
-        self._tables: dict[tuple[str, ...], Tables] = {}
+        self._tables: dict[tuple[tuple[str, tuple[Slice, ...]], ...], Tables] = {}
         self._checked: WeakSet[GroupView] = WeakSet()
         self._statements: list[tuple[SimulatedHost, int, GroupView]] = []
         self._log_copies: list[dict[str, pa.Buffer]] = []
@@ -395,7 +396,7 @@ class World:
                 for other, remembered in self._other_truths():
                     # Whoever reads a commit that says so hears of what it lacks, and who cannot read
                     # epochs any more takes a snapshot, which is of the changelog as it is.
-                    with suppress(Corrupt, EpochGoneError):
+                    with suppress(Corrupt, NotFound, EpochGoneError):
                         self._take_note(self._unknown_commits(other, newest), other, remembered)
             self.store.has_news = False
 
@@ -439,12 +440,12 @@ class World:
         """The rows of a commit, which was read before if it is told anew of a history where others are passed
         by: its files may be gone, as those of stores that were dropped since.
         """
-        names = tuple(file.name for file in commit.files if file.name)
-        if self._stores_draw is None or not names:
+        files = tuple((file.name, file.slices) for file in commit.files if file.name)
+        if self._stores_draw is None or not files:
             return heard.read_rows(commit, shapes_at(heard, commit))
-        if names not in self._tables:
-            self._tables[names] = heard.read_rows(commit, shapes_at(heard, commit))
-        return self._tables[names]
+        if files not in self._tables:
+            self._tables[files] = heard.read_rows(commit, shapes_at(heard, commit))
+        return self._tables[files]
 
     def _check_once(self, commit: Commit) -> None:
         """See that no batch is in a history twice."""
