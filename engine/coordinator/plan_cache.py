@@ -22,7 +22,14 @@ from engine.exec.local_executor import BindableStatement, LocalExecutor
 from engine.model.schema import StoreDefinition, StoreName
 from engine.plan.logical.trees import PART_PREFIX
 from engine.plan.plans import CountPlan, RowsPlan
-from engine.plan.query_text import QueryText, ReadColumn, fragment_text, merge_text, text_over_scans
+from engine.plan.query_text import (
+    QueryText,
+    ReadColumn,
+    StandIn,
+    fragment_text,
+    merge_text,
+    text_over_scans,
+)
 from engine.plan.split.gather_stores import RULE as GATHER
 from engine.plan.split.gather_stores import gather
 from engine.plan.split.gather_subtrees import gather_subtrees
@@ -272,16 +279,9 @@ class PlanCache:
         lists = tuple(bound.list_schemas)
         # Where rows make the columns there is nothing to tell of the merge.
         with_merge = wanted is not None
-        try:
-            texts, merge, outputs, merged = self._find_types(
-                split_plan, bound, types, deadline, with_merge=with_merge, constants=False
-            )
-        except NotBoundError:
-            if not types:
-                raise
-            texts, merge, outputs, merged = self._find_types(
-                split_plan, bound, types, deadline, with_merge=with_merge, constants=True
-            )
+        texts, merge, outputs, merged = self._find_types(
+            split_plan, bound, types, deadline, with_merge=with_merge
+        )
         columns = {name: found.columns for name, found in outputs.items()}
         fragments = []
         for fragment in split_plan.fragments:
@@ -320,36 +320,35 @@ class PlanCache:
         deadline: Deadline,
         *,
         with_merge: bool,
-        constants: bool,
     ) -> tuple[Mapping[str, str], str | None, Mapping[str, Outputs], Outputs | None]:
         """The texts of fragments by name and that of the merge, by which their columns can be told; and these
         columns.
         """
         # To split a long statement has taken its time.
         deadline.check()
-        texts = {
-            fragment.name: text_over_scans(fragment.tree, types, constants=constants)
-            for fragment in split_plan.fragments
-        }
-        merge = (
-            None
-            if split_plan.merge is None
-            else text_over_scans(split_plan.merge, types, constants=constants)
-        )
-        read = merge if with_merge else None
-        return (
-            texts,
-            merge,
-            *fragment_types(
-                self._engine.binder,
-                split_plan.fragments,
-                texts,
-                read,
-                bound.references,
-                bound.list_schemas,
-                deadline,
-            ),
-        )
+        stand_ins = tuple(StandIn) if types else (StandIn.SUBQUERY,)
+        for stand_in in stand_ins:
+            texts = {
+                fragment.name: text_over_scans(fragment.tree, types, stand_in)
+                for fragment in split_plan.fragments
+            }
+            merge = None if split_plan.merge is None else text_over_scans(split_plan.merge, types, stand_in)
+            try:
+                outputs, merged = fragment_types(
+                    self._engine.binder,
+                    split_plan.fragments,
+                    texts,
+                    merge if with_merge else None,
+                    bound.references,
+                    bound.list_schemas,
+                    deadline,
+                )
+            except NotBoundError:
+                if stand_in is stand_ins[-1]:
+                    raise
+            else:
+                return texts, merge, outputs, merged
+        raise AssertionError("the last way is refused, or returns")
 
 
 def _work(request: Request, plan: Callable[[], Made]) -> Made:

@@ -29,7 +29,7 @@ from engine.model.schema import StoreName
 from engine.model.sql_types import sql_type
 from engine.plan.explain import ReadExplained
 from engine.plan.plans import wanted_rows
-from engine.plan.query_text import ReadColumn, text_over_scans
+from engine.plan.query_text import ReadColumn, StandIn, text_over_scans
 from engine.plan.statement import ReadyStatement
 from engine.plan.values import Arguments
 from engine.scan import RowFilter, Scan, StoreView
@@ -275,5 +275,5 @@ def _bindable_texts(statement: ReadyStatement, types: tuple[pa.DataType | None, 
     if not types or tree is None:
         yield statement.sql
         return
-    for constants in (False, True):
-        yield text_over_scans(tree, types, constants=constants)
+    for stand_in in StandIn:
+        yield text_over_scans(tree, types, stand_in)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 
 import pyarrow as pa
 from sqlglot import exp
@@ -68,15 +69,28 @@ class ReadColumn:
         return _LOSSY.search(self.type) is None
 
 
-def text_over_scans(tree: exp.Expr, types: Sequence[pa.DataType | None], *, constants: bool = False) -> str:
+class StandIn(Enum):
+    """What stands for a parameter where a query is bound before there are values: the ways to try, the surest
+    first. Of some functions of a NULL the engine takes another type than of values that it does not know.
+    """
+
+    SUBQUERY = "subquery"
+    """A value that the engine does not know. It does not bind `max` of a structure with one in it."""
+    VOLATILE = "volatile"
+    """Another such value, which the engine takes there, but not where it wants no volatile functions."""
+    CONSTANT = "constant"
+    """A NULL, which the engine takes wherever it wants a constant."""
+
+
+def text_over_scans(
+    tree: exp.Expr, types: Sequence[pa.DataType | None], stand_in: StandIn = StandIn.SUBQUERY
+) -> str:
     """A query as it stands, by which its columns can be told.
 
     Args:
         tree: Reads scans, inputs and lists. It is not changed.
         types: Types of the statement's parameters; None for one that the engine finds.
-        constants: What parameters are: NULLs of their types, which the engine takes wherever it wants a
-            constant; or values that it does not know, since of some functions of a NULL it takes another type
-            than of other values.
+        stand_in: What parameters become.
 
     Returns:
         Its text, which reads scans and has no parameters.
@@ -90,13 +104,21 @@ def text_over_scans(tree: exp.Expr, types: Sequence[pa.DataType | None], *, cons
     copy = tree.copy()
     for mark in list(copy.find_all(exp.Placeholder)):
         arrow_type = types[int(mark.name) - 1]
-        null = (
-            exp.null()
-            if arrow_type is None
-            else exp.Cast(this=exp.null(), to=exp.DataType.build(sql_type(arrow_type), dialect="duckdb"))
-        )
-        mark.replace(null if constants or arrow_type is None else exp.Subquery(this=exp.select(null)))
+        mark.replace(exp.null() if arrow_type is None else _stand_in(arrow_type, stand_in))
     return engine_text(copy)
+
+
+def _stand_in(arrow_type: pa.DataType, stand_in: StandIn) -> exp.Expr:
+    null = exp.Cast(this=exp.null(), to=exp.DataType.build(sql_type(arrow_type), dialect="duckdb"))
+    match stand_in:
+        case StandIn.SUBQUERY:
+            return exp.Subquery(this=exp.select(null))
+        case StandIn.VOLATILE:
+            return exp.Paren(
+                this=exp.case().when(exp.GT(this=exp.Rand(), expression=exp.Literal.number(1)), null)
+            )
+        case StandIn.CONSTANT:
+            return null
 
 
 def fragment_text(

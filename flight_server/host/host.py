@@ -351,7 +351,7 @@ class Host:
             self._watcher.stop()
         if self._events is not None:
             self._events.stop()
-        # Before the connections to other hosts end: a fragment that has not begun there is only given up while
+        # The connections to other hosts end later: a fragment that has not begun there is given up only while
         # somebody watches it.
         if self._service is not None:
             self._service.close()

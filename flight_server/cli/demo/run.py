@@ -275,10 +275,17 @@ class Demo:
         command += ["--seed", str(self.options.seed), "--checkpoint", str(self.place.root / "checkpoint")]
         command += ["--changelog", (self.place.root / "changelog").as_uri()]
         command += [argument for uri in uris for argument in ("--notify", uri)]
+        # A job that does not end in time is killed, and leaves what it has there.
+        scratch = self.place.root / "spark"
+        scratch.mkdir()
         self.children.start(
             "The Spark job",
             [sys.executable, *command],
-            {"SPARK_LOCAL_DIRS": str(self.place.root / "spark"), "PYSPARK_PYTHON": sys.executable},
+            {
+                "SPARK_LOCAL_DIRS": str(scratch),
+                "TMPDIR": str(scratch),
+                "PYSPARK_PYTHON": sys.executable,
+            },
         )
 
     def _events(self) -> list[str]:

@@ -90,6 +90,15 @@ def test_a_function_of_which_a_null_has_another_type_travels_whole(service: Quer
         assert (rows, fallbacks) == ([("pop" if song % 2 else "rock", True)], {})
 
 
+def test_such_a_function_in_a_structure_is_split(service: QueryService) -> None:
+    """The engine binds no `max` of a structure with a subquery in it."""
+    assert _ask(
+        service,
+        "SELECT genre, arg_max(song_id, (count, extract(hour FROM localtimestamp))) FROM plays "
+        "GROUP BY genre ORDER BY genre",
+    ) == ([("pop", 99), ("rock", 98)], {})
+
+
 @pytest.mark.parametrize(
     "error", [NotPlannedError("No rule."), Defect("A rule is wrong."), Unsupported("A type.")]
 )
