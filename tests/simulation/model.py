@@ -99,7 +99,7 @@ class State:
                 key: row for key, row in rows.get(name, {}).items() if not _is_old(row, shapes[name], cutoff)
             }
         for (name, _), table in tables.items():
-            for entry in table.to_pylist():
+            for entry in table.to_pylist() if name in shapes else ():
                 _apply(rows[name], entry, shapes[name], commit.cutoffs.get(name))
         return State(shapes, rows, drops)
 

@@ -11,12 +11,13 @@ import pytest
 
 from tests.simulation.world import WEIGHTS, WEIGHTS_OF_STORES, World
 
-SEEDS = range(1, 161)
+SEEDS = [*range(2, 22, 2), *range(1, 161, 2)]
+"""Stores end where they are even; long runs have more of these."""
 
 
-@pytest.mark.parametrize("first", SEEDS[::20])
+@pytest.mark.parametrize("first", range(0, len(SEEDS), 10))
 def test_hosts_answer_right_or_not_at_all(first: int) -> None:
-    for seed in range(first, first + 20):
+    for seed in SEEDS[first : first + 10]:
         try:
             World(seed).run()
         except Exception as error:
