@@ -224,10 +224,14 @@ class Amendments:
     Args:
         objects: The changelog's objects.
         group: The store group.
+
+    Attributes:
+        times_forgotten: How often all were forgotten, and what relies on their numbers with them.
     """
 
     def __init__(self, objects: Objects, group: GroupName) -> None:
         self.group = group
+        self.times_forgotten = 0
         self._objects = objects
         self._newest: int | None = None
         self._known: dict[int, Amendment] = {}
@@ -270,6 +274,7 @@ class Amendments:
     def forget(self) -> None:
         """Read all amendments again: they may be others."""
         with self._reading:
+            self.times_forgotten += 1
             self._newest, self._known = None, {}
             self._exclusions = 0, Exclusions()
 

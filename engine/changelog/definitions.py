@@ -35,8 +35,9 @@ def missing_definition(store: StoreName) -> Corrupt:
 
 
 class Definitions:
-    """The definitions of a changelog's stores. Each is immutable, and read once. Safe to use from several
-    threads.
+    """The definitions of a changelog's stores. Each is immutable, and read once; one that followed a drop is
+    read again when the amendments of its group are, as a changelog that was restored from an older copy may
+    have another one. Safe to use from several threads.
 
     All methods raise Corrupt where an object is damaged, and Unavailable when the changelog cannot be
     reached.
@@ -48,6 +49,8 @@ class Definitions:
     def __init__(self, objects: Objects) -> None:
         self._objects = objects
         self._created: dict[str, StoreDefinition] = {}
+        self._read_at: dict[str, int] = {}
+        """How often the amendments of its group had been forgotten when a definition was read."""
         self._incarnations: dict[StoreName, int] = {}
         self._groups: dict[GroupName, Amendments] = {}
 
@@ -182,7 +185,9 @@ class Definitions:
         newest = {}
         for first in self.first_definitions(paths, faults):
             try:
-                newest[first.name] = self.shapes(first.name, generations.get(first.group, 0))[-1]
+                shapes = self.shapes(first.name, generations.get(first.group, 0))
+                if shapes:  # else it was dropped meanwhile
+                    newest[first.name] = shapes[-1]
             except Corrupt as error:
                 if faults is None:
                     raise
@@ -195,6 +200,20 @@ class Definitions:
 
     def create(self, definition: StoreDefinition) -> StoreDefinition:
         """Create a store, or find it there: see `Changelog.create_store`."""
+        for _ in range(_MAX_RACES):
+            shapes = self._create_or_find(definition)
+            if not shapes:
+                continue  # it was dropped meanwhile
+            found = [shape for shape in shapes if shape.is_as(definition)] or [
+                shape for shape in shapes if is_as_reordered(shape, definition)
+            ]
+            if not found:
+                raise refusal(shapes[-1], definition)
+            return found[-1]
+        raise Unavailable(f"Others keep dropping store {definition.name}: try again later.")
+
+    def _create_or_find(self, definition: StoreDefinition) -> Sequence[StoreDefinition]:
+        """As `shapes` of the store that there is of a name; one is created where there is none."""
         first = self.first_definition(definition.name)
         if first is not None:
             self.generation(first.group)
@@ -209,13 +228,7 @@ class Definitions:
             raise Unavailable(
                 f"The definition of store {definition.name} was written and cannot be read: try again later."
             )
-        shapes = self.shapes(first.name, self.generation(first.group))
-        found = [shape for shape in shapes if shape.is_as(definition)] or [
-            shape for shape in shapes if is_as_reordered(shape, definition)
-        ]
-        if not found:
-            raise refusal(shapes[-1], definition)
-        return found[-1]
+        return self.shapes(first.name, self.generation(first.group))
 
     def decisions(self) -> Sequence[Decision]:
         """What was decided of all groups, as far as it was read. No request."""
@@ -228,14 +241,23 @@ class Definitions:
             if first is None:
                 raise NotFound(f"There is no store {store} in the changelog.")
             generation = self.generation(first.group)
-            before = self.shapes(store, generation)[-1]
+            shapes = self.shapes(store, generation)
+            if not shapes:
+                continue  # it was dropped meanwhile
+            before = shapes[-1]
             after = replace(migrate_definition(before, changes, generation + 1), since=before.since)
             if self.amendments(first.group).create(after, author):
                 return Migration(after.generation, before, after)
         raise Unavailable(f"Others keep migrating stores of the group of {store}: try again later.")
 
+    def _is_known(self, path: str) -> bool:
+        known = self._created.get(path)
+        if known is None or not definition_incarnation(path):
+            return known is not None
+        return self._read_at[path] == self.amendments(known.group).times_forgotten
+
     def _read(self, path: str) -> StoreDefinition | None:
-        if path not in self._created:
+        if not self._is_known(path):
             data = self._objects.get(path)
             if data is None:
                 return None
@@ -247,5 +269,6 @@ class Definitions:
                     f"The definition of store {definition.name} lies where another one's should be: restore "
                     "the changelog from a backup."
                 )
+            self._read_at[path] = self.amendments(definition.group).times_forgotten
             self._created[path] = definition
         return self._created[path]

@@ -188,10 +188,18 @@ class Epochs:
             LimitExceeded: The disk is full; nothing was written.
         """
         stored = self._create(commit)
-        if stored is None or self.holds(Epoch(commit.epoch - 1)):
+        if stored is None or self._is_first(commit.epoch):
             return stored
         self._objects.delete([commit_path(self.group, commit.epoch)])
         return None
+
+    def _is_first(self, epoch: Epoch) -> bool:
+        """Whether no epoch of a number was dropped before the one that was created just now.
+
+        The one before it may be gone all the same: a snapshot of the new one may count already, and all
+        before that is dropped. The floor was raised to the new one first then, and not beyond it.
+        """
+        return self.holds(Epoch(epoch - 1)) or self.floor() == epoch
 
     def _create(self, commit: Commit) -> Commit | None:
         path, pieces = commit_path(self.group, commit.epoch), encode_commit(commit)

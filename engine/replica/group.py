@@ -307,8 +307,8 @@ class GroupState:
             if self._has_begun(each, generation)
         }
         before = self.view
-        self._definitions.found.update(new)
         if new:
+            self._definitions.add(new, self._changelog.exclusions(self.group).drops)
             self._past_views.clear()  # which do not have them
         if self.view is None:
             self._report()
@@ -375,6 +375,8 @@ class GroupState:
         self, opened: Mapping[PartitionKey, PartitionStore], new: Mapping[StoreName, StoreDefinition]
     ) -> None:
         """Give partitions of new stores their place among the others."""
+        if self._has_diverged:
+            return  # the next step begins with all that are open
         generation = self._main.generation
         if self._state.stage is Stage.WAITING:
             newest = self._newest_committed(opened)
@@ -676,7 +678,9 @@ class GroupState:
         self._reporter.unread_since = following.committed_at if is_behind else None
         self._come_to(newest.committed_at)
         if self._main.is_even and self._schedule.is_due(newest):
-            self._setup.snapshot(self._view_of_partitions(newest.committed_at), newest)
+            view = self._view_of_begun_stores(newest.committed_at)
+            if view.stores:
+                self._setup.snapshot(view, newest)
         return True
 
     def _lower_target(self) -> None:
@@ -786,6 +790,10 @@ class GroupState:
             if is_quick:
                 raise _TakesLong
             self._take_up(snapshot.generation)
+            if any(snapshot.part_of(*place) is None for place in cohort.partitions):
+                # It was made before there was the store, or after its end, which is to be heard of first.
+                self._changelog.generation(self.group)
+            self._definitions.check_none_ended()
             self._open_stores(snapshot.stores, snapshot.generation)
             self._state = self._state.read_snapshot(track, snapshot.epoch)
             self._aim(track)
@@ -840,8 +848,7 @@ class GroupState:
 
     def _stores_of(self, commit: Commit) -> Definitions:
         self._take_up(commit.generation)
-        if self._definitions.ended_stores():
-            raise Unavailable(f"Stores of group {self.group} were dropped: the host lets go of them.")
+        self._definitions.check_none_ended()
         self._open_stores(commit.stores, commit.generation)
         return self._definitions.open_stores(commit.generation)
 
@@ -919,7 +926,7 @@ class GroupState:
             self._committed_at = commit_time(self._changelog, self.group, self._main.epoch)
         if self._committed_at is None:
             return  # the epoch has left the changelog; the next step goes on from a snapshot
-        self._views.publish(self._view_of_partitions(self._committed_at), self._setup.clock())
+        self._views.publish(self._view_of_begun_stores(self._committed_at), self._setup.clock())
         self._past_views.clear()
         self._is_unpublished = False
         self._state = self._state.publish()
@@ -950,6 +957,12 @@ class GroupState:
         if reached != self._noted:
             self._noted = reached
             self._setup.note_reached(self.group, reached)
+
+    def _view_of_begun_stores(self, committed_at: int) -> GroupView:
+        """As `_view_of_partitions`, without the stores that begin with a later commit: see `_has_begun`."""
+        view = self._view_of_partitions(committed_at)
+        later = [name for name, each in view.definitions.items() if each.since > view.generation]
+        return view.hide_stores(later) if later else view
 
     def _view_of_partitions(self, committed_at: int) -> GroupView:
         """The partitions as they are now, all at one epoch."""

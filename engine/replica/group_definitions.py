@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 
-from engine.changelog import Changelog
+from engine.changelog import Changelog, StoreDrop
 from engine.changelog.definitions import missing_definition
+from engine.errors import Unavailable
 from engine.model.schema import PartitionId, StoreDefinition, StoreName
 from engine.replica.partition_keys import Definitions
 
@@ -28,6 +29,8 @@ class GroupDefinitions:
         self._changelog = changelog
         self._ask_held = held
         self._held: dict[StoreName, Collection[PartitionId]] = {}
+        self._drops: dict[StoreName, StoreDrop | None] = {}
+        """The end of the last store of a name, which the one that is here has followed."""
         self._open: dict[StoreName, None] = {}
         self._by_generation: dict[int, Definitions] = {}
 
@@ -55,6 +58,18 @@ class GroupDefinitions:
         self._open.update(dict.fromkeys(stores))
         self._by_generation.clear()
 
+    def add(
+        self, definitions: Mapping[StoreName, StoreDefinition], drops: Mapping[StoreName, StoreDrop]
+    ) -> None:
+        """Take note of stores that the changelog has.
+
+        Args:
+            definitions: The stores.
+            drops: The last ends of stores of their names.
+        """
+        self._drops.update({name: drops.get(name) for name in definitions})
+        self.found.update(definitions)
+
     def ended_stores(self) -> Mapping[StoreName, StoreDefinition]:
         """The stores that are here and were dropped from the changelog; or are in its place, where the
         changelog was restored from a copy of before that.
@@ -66,18 +81,31 @@ class GroupDefinitions:
             return {}
         (group,) = {definition.group for definition in self.found.values()}
         drops = self._changelog.exclusions(group).drops
-        since = {name: drop.number for name, drop in drops.items()}
+        # Their numbers may be the same in a changelog that was restored.
         return {
             name: definition
             for name, definition in self.found.items()
-            if definition.since != since.get(name, 0)
+            if self._drops.get(name) != drops.get(name)
         }
+
+    def check_none_ended(self) -> None:
+        """See that no store was dropped that is here still, as far as this host has heard.
+
+        Raises:
+            Unavailable: One was.
+            LivestateError: As `ended_stores`.
+        """
+        ended = self.ended_stores()
+        if ended:
+            names = ", ".join(sorted(ended))
+            raise Unavailable(f"The host lets go of stores that were dropped before it goes on: {names}.")
 
     def forget(self, stores: Collection[StoreName]) -> None:
         """Take note that some stores are not here any more."""
         for name in stores:
             self.found.pop(name, None)
             self._held.pop(name, None)
+            self._drops.pop(name, None)
             self._open.pop(name, None)
         self._by_generation.clear()
 
@@ -102,10 +130,11 @@ class GroupDefinitions:
         """All open stores as they are at a generation.
 
         Raises:
-            LivestateError: As `definition_at`.
+            LivestateError: As `definition_at` and `check_none_ended`.
         """
         if generation not in self._by_generation:
-            self._by_generation[generation] = {
-                name: self.definition_at(name, generation) for name in self._open
-            }
+            self.check_none_ended()
+            shapes = {name: self.definition_at(name, generation) for name in self._open}
+            self.check_none_ended()  # else they may be those of others of these names
+            self._by_generation[generation] = shapes
         return self._by_generation[generation]

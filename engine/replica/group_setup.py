@@ -154,7 +154,7 @@ class GroupSetup:
         Raises:
             Unavailable: The disk does not answer.
         """
-        path = _store_path(group, store, since)
+        path = store_path(group, store, since)
         found = [root / path for root in (self.directory, self.directory / ASIDE) if (root / path).exists()]
         for each in found:
             try:
@@ -169,9 +169,16 @@ class GroupSetup:
 
 def partition_path(definition: StoreDefinition, partition: PartitionId) -> Path:
     """Where a partition is in the data directory."""
-    return _store_path(definition.group, definition.name, definition.since) / str(partition)
+    return store_path(definition.group, definition.name, definition.since) / str(partition)
 
 
-def _store_path(group: GroupName, store: StoreName, since: int) -> Path:
-    """Where the partitions of a store are: never where those of a dropped one of its name were."""
+def store_path(group: GroupName, store: StoreName, since: int) -> Path:
+    """Where the partitions of a store are in the data directory: never where those of a dropped one of its
+    name were.
+
+    Args:
+        group: Its group.
+        store: Its name.
+        since: As `StoreDefinition.since` of it.
+    """
     return Path(path_segment(group), path_segment(store) + (f"@{since}" if since else ""))

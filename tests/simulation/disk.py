@@ -137,6 +137,14 @@ class Disk:
         if path in self.contents:
             self.contents[target] = self.contents.pop(path)
 
+    def delete(self, directory: Path, life: Life) -> bool:
+        """Delete the partitions below a directory, one after the other; whether there were any."""
+        found = [path for path in self.contents if directory in path.parents]
+        for path in found:
+            life.step()
+            del self.contents[path]
+        return bool(found)
+
     def lose_power(self, draw: Random) -> None:
         """Of each partition, lose what was written last and is not safe yet."""
         for content in self.contents.values():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -12,13 +12,13 @@ from threading import Event
 from typing import Any
 from unittest import mock
 
-from engine.changelog import Changelog, Commit, SnapshotRetention
+from engine.changelog import Catalog, Changelog, Commit, SnapshotRetention
 from engine.changelog.snapshot import EPOCH_WEIGHT
 from engine.errors import LivestateError
-from engine.model.schema import GroupName, PartitionId, StoreDefinition
+from engine.model.schema import GroupName, PartitionId, StoreDefinition, StoreName
 from engine.replica.catch_up import SECONDS_BETWEEN_DOUBTS
 from engine.replica.group import GroupState
-from engine.replica.group_setup import GroupSetup
+from engine.replica.group_setup import GroupSetup, partition_path, store_path
 from engine.replica.group_views import GroupView, Retention
 from engine.replica.snapshotter import SnapshotMaker, SnapshotOptions
 from engine.state.cache import ColumnCache
@@ -34,6 +34,7 @@ SNAPSHOT_AFTER = 4 * EPOCH_WEIGHT
 STEPS, IDLE_STEPS = 12, 2
 """How many steps a host takes when it is its turn, and how many in which nothing happens."""
 PATIENT, IMPATIENT = 0.0, 1000.0
+ASIDE = Path("aside")
 
 
 class Inline:
@@ -78,8 +79,14 @@ class SimulatedSetup(GroupSetup):
 
     def put_aside(self, definition: StoreDefinition, partition: PartitionId) -> None:
         """See `GroupSetup.put_aside`."""
-        path = self.directory / definition.group / definition.name / str(partition)
-        self.disk.move(path, Path("aside") / path)
+        path = self.directory / partition_path(definition, partition)
+        self.disk.move(path, ASIDE / path)
+
+    def delete_store(self, group: GroupName, store: StoreName, since: int) -> bool:
+        """See `GroupSetup.delete_store`."""
+        path = self.directory / store_path(group, store, since)
+        found = [self.disk.delete(each, self.life) for each in (path, ASIDE / path)]
+        return any(found)
 
 
 class SimulatedHost:
@@ -131,6 +138,23 @@ class SimulatedHost:
         self._changelog = Changelog("memory://", {}, self._objects)
         self._due: dict[GroupName, tuple[GroupView, Commit]] = {}
         self._has_stores = False
+        self._unopened: Collection[StoreDefinition] = ()
+        self._setup = SimulatedSetup(
+            directory=Path(self._name),
+            cache=ColumnCache(STATE.cache_bytes),
+            options=STATE,
+            shared_options=shared_options(STATE),
+            held=lambda definition: self._held[self._name],
+            retention=Retention(seconds=3 * SECONDS_BETWEEN_DOUBTS, versions=3, bytes=1 << 20),
+            workers=Inline(),  # type: ignore[arg-type]  # what is used of an executor
+            request_compaction=lambda group, partition: None,
+            snapshot=lambda view, commit: self._due.__setitem__(view.group, (view, commit)),
+            snapshot_after=SNAPSHOT_AFTER,
+            now=self._now,
+            clock=self._clock,
+            disk=self.disk,
+            life=self._life,
+        )
         options = SnapshotOptions(
             SNAPSHOT_AFTER,
             self._retention,
@@ -148,29 +172,33 @@ class SimulatedHost:
     def _replicas(self, definition: StoreDefinition, partition: PartitionId) -> int:
         return sum(partition in held for held in self._held.values())
 
-    def _open_group(self) -> GroupState:
+    def _open_group(self) -> GroupState | None:
+        """The group with all its stores; None while it has none."""
         if self._state is None:
-            setup = SimulatedSetup(
-                directory=Path(self._name),
-                cache=ColumnCache(STATE.cache_bytes),
-                options=STATE,
-                shared_options=shared_options(STATE),
-                held=lambda definition: self._held[self._name],
-                retention=Retention(seconds=3 * SECONDS_BETWEEN_DOUBTS, versions=3, bytes=1 << 20),
-                workers=Inline(),  # type: ignore[arg-type]  # what is used of an executor
-                request_compaction=lambda group, partition: None,
-                snapshot=lambda view, commit: self._due.__setitem__(view.group, (view, commit)),
-                snapshot_after=SNAPSHOT_AFTER,
-                now=self._now,
-                clock=self._clock,
-                disk=self.disk,
-                life=self._life,
-            )
-            self._state = GroupState(GROUP, self._changelog, setup)
+            self._state = GroupState(GROUP, self._changelog, self._setup)
         if not self._has_stores:
-            self._state.add_stores(self._changelog.definitions().values())
+            definitions = self._changelog.definitions()
+            if not definitions:
+                return None
+            self._state.add_stores(definitions.values())
             self._has_stores = True
         return self._state
+
+    def _open_stores(self, state: GroupState) -> None:
+        """Open what is new of the group. Where that fails all else goes on, as in `Follower`."""
+        if self._unopened:
+            try:
+                state.add_stores(self._unopened)
+            except LivestateError as error:
+                self.problems.append(error.message)
+            else:
+                self._unopened = ()
+
+    def _end_group(self) -> None:
+        """Let go of a group whose last store was dropped, as `Follower` does."""
+        if self._state is not None:
+            self._state.close()
+        self._state, self._has_stores, self._unopened = None, False, ()
 
     @property
     def view(self) -> GroupView | None:
@@ -203,7 +231,13 @@ class SimulatedHost:
             has_moved = False
             try:
                 state = self._open_group()
+                if state is None:
+                    break
                 state.heed_amendments()
+                if state.has_ended:
+                    self._end_group()
+                    continue
+                self._open_stores(state)
                 is_quick = not state.is_long
                 has_moved = state.step(is_quick=is_quick)
                 if not (is_quick and state.is_long):
@@ -219,9 +253,18 @@ class SimulatedHost:
     def _hear(self) -> None:
         """Ask what was decided of the group, as a host does once a second."""
         try:
-            self._changelog.readable_catalog()
+            self._take_catalog(self._changelog.readable_catalog())
         except LivestateError as error:
             self.problems.append(error.message)
+
+    def _take_catalog(self, catalog: Catalog) -> None:
+        """Take note of new stores, and delete what the disk has of dropped ones, as `Follower` does."""
+        state = self._state
+        for drop in catalog.drops.get(GROUP, ()):
+            if state is None or not state.holds_store(drop.store, drop.since):
+                self._setup.delete_store(GROUP, drop.store, drop.since)
+        if state is not None and self._has_stores:
+            self._unopened = state.new_stores(catalog.stores.values())
 
     def compact(self) -> None:
         """Merge what is to be merged."""

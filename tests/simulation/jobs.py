@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from random import Random
 
 from engine.changelog import Changelog, SnapshotRetention, Writer
 from engine.changelog.skipping import skip_epoch
-from engine.errors import Corrupt, Fenced, LivestateError
+from engine.changelog.store_drops import drop_store, remove_dropped_stores
+from engine.errors import Corrupt, Fenced, LivestateError, NotFound
 from engine.model.retention import cutoffs_of
-from engine.model.schema import Epoch, StoreName
+from engine.model.schema import Epoch, StoreDefinition, StoreName
 from tests.simulation.disk import Life, Moments
 from tests.simulation.model import GROUP, HOUR, RECENT, draw_changes, draw_migration, rows_to_write
 from tests.simulation.objects import ObjectStore, UnreliableObjects
@@ -46,6 +47,7 @@ class Job:
         self._writer: Writer | None = None
         self._batch = 0
         self._changes: dict[StoreName, Mapping[int, int | None]] = {}
+        self._shapes: dict[StoreName, Sequence[StoreDefinition]] = {}
         self._at = 0
 
     def end_term(self) -> None:
@@ -66,6 +68,11 @@ class Job:
             self._counts["rivalry said"] += "It was taken over" in error.message
             self._counts["fenced"] += isinstance(error, Fenced)
             self.end_term()
+        except NotFound:
+            # A store was dropped: who starts the job again has it write others, or a new one of this name.
+            self._counts["rows of a dropped store refused"] += 1
+            self.end_term()
+            self._changes = {}
         except LivestateError:
             if self._draw.randrange(2):
                 self.end_term()
@@ -81,14 +88,17 @@ class Job:
             self._writer = self._changelog.writer(GROUP, self._name)
         changelog, writer = self._changelog, self._writer
         if not self._changes:
-            stores = sorted(changelog.definitions())
-            chosen = draw.sample(stores, draw.randint(1, len(stores)))
+            definitions = changelog.definitions()
+            stores = sorted(definitions)
+            chosen = draw.sample(stores, draw.randint(1, len(stores))) if stores else []
             self._changes = {store: draw_changes(draw) for store in chosen}
+            self._shapes = {store: [definitions[store]] for store in chosen}
             self._at = now - draw.randrange(2 * HOUR)
-        placed = {
-            store: rows_to_write(draw.choice(changelog.shapes(store)), changes, self._at)
-            for store, changes in self._changes.items()
-        }
+        placed = {}
+        for store, changes in self._changes.items():
+            # One that was dropped is what it was, until the job is told.
+            self._shapes[store] = changelog.shapes(store) or self._shapes[store]
+            placed[store] = rows_to_write(draw.choice(self._shapes[store]), changes, self._at)
         replaced = [store for store in placed if not draw.randrange(20)]
         cutoffs = (
             cutoffs_of([RECENT], now - draw.randrange(HOUR), now)
@@ -129,6 +139,34 @@ class Job:
             self._counts["failed skip"] += 1
         else:
             self._counts["skipped epoch"] += 1
+
+    def create_store(self, definition: StoreDefinition, trouble: int) -> None:
+        """Try to create a store, which may be there, or may have been dropped."""
+        self._objects.trouble = trouble
+        try:
+            Changelog("memory://", {}, self._objects).create_store(definition)
+        except LivestateError:
+            self._counts["failed new store"] += 1
+
+    def drop_store(self, store: StoreName, now: int, trouble: int) -> None:
+        """Try to drop a store."""
+        self._objects.trouble = trouble
+        try:
+            drop_store(Changelog("memory://", {}, self._objects), store, self._name, now)
+        except LivestateError:
+            self._counts["failed drop of a store"] += 1
+        else:
+            self._counts["dropped store"] += 1
+
+    def remove_dropped_stores(self, trouble: int) -> None:
+        """Try to remove what dropped stores have left."""
+        self._objects.trouble = trouble
+        try:
+            removed = remove_dropped_stores(Changelog("memory://", {}, self._objects), GROUP)
+        except LivestateError:
+            self._counts["failed removal"] += 1
+        else:
+            self._counts["removed file"] += removed.files
 
     def drop(self, retention: SnapshotRetention, now: int, trouble: int) -> None:
         """Try to drop what snapshots have made dispensable."""

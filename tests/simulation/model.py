@@ -51,6 +51,11 @@ RECENT = define_store(
     behaviour=Behaviour(retention=Retention(HOUR, "at")),
 )
 STORES = (AMOUNTS, TOTALS, RECENT)
+OTHER_AMOUNTS = define_store(
+    "amounts", pa.schema([("key", pa.int64()), ("sum", pa.int64())]), ["key"], partitions=2, group=GROUP
+)
+"""Another store of the name, which can be created after `AMOUNTS` was dropped."""
+Tables = Mapping[tuple[StoreName, PartitionId], pa.Table]
 Row = Mapping[int, Any]
 """Column numbers with values."""
 
@@ -62,22 +67,28 @@ class State:
     Attributes:
         shapes: What they are.
         rows: The row of each key of each.
+        drops: The amendments that have ended the last store of a name, by name.
     """
 
     shapes: Mapping[StoreName, StoreDefinition] = field(default_factory=dict)
     rows: Mapping[StoreName, Mapping[int, Row]] = field(default_factory=dict)
+    drops: Mapping[StoreName, int] = field(default_factory=dict)
 
-    def follow(self, commit: Commit, truth: Changelog) -> State:
-        """What stores have after the commit that follows."""
-        shapes = {}
-        for name in truth.definitions():
-            shape = truth.definition_at(name, commit.generation)
-            assert shape is not None
-            shapes[name] = shape
+    def follow(self, commit: Commit, heard: Changelog, tables: Tables) -> State:
+        """What stores have after the commit that follows.
+
+        Args:
+            commit: The commit.
+            heard: The changelog as who has heard of no store that ends behind the commit.
+            tables: The rows of the commit, in the shapes that stores have there.
+        """
+        shapes = shapes_at(heard, commit)
+        drops = {name: drop.number for name, drop in heard.exclusions(GROUP).drops.items()}
         rows = {
             name: {
                 key: _convert(row, self.shapes.get(name, shape), shape)
                 for key, row in self.rows.get(name, {}).items()
+                if drops.get(name) == self.drops.get(name)
             }
             for name, shape in shapes.items()
         }
@@ -85,22 +96,42 @@ class State:
             rows[name] = {}
         for name, cutoff in commit.cutoffs.items():
             rows[name] = {
-                key: row for key, row in rows[name].items() if not _is_old(row, shapes[name], cutoff)
+                key: row for key, row in rows.get(name, {}).items() if not _is_old(row, shapes[name], cutoff)
             }
-        for (name, _), table in truth.read_rows(commit, shapes).items():
-            for entry in table.to_pylist():
+        for (name, _), table in tables.items():
+            for entry in table.to_pylist() if name in shapes else ():
                 _apply(rows[name], entry, shapes[name], commit.cutoffs.get(name))
-        return State(shapes, rows)
+        return State(shapes, rows, drops)
 
-    def rows_of(self, view: StateView) -> dict[int, dict[str, Any]]:
-        """What a view must have."""
+    def rows_of(self, view: StateView, *, is_past: bool = False) -> dict[int, dict[str, Any]]:
+        """What a view must have.
+
+        Args:
+            view: The view.
+            is_past: Whether it is read by those alone who take what was, in terms of what is: a store that
+                took the place of another one later is there, and has no rows.
+        """
         name = view.definition.name
+        since, drop = view.definition.since, self.drops.get(name, 0)
+        if is_past and since > drop:
+            return {}
+        assert since == drop, f"{name}, epoch {view.epoch}: the one after amendment {since}, not after {drop}"
         names = _column_names(self.shapes.get(name, view.definition))
         return {
             key: {names[number]: value for number, value in row.items()}
             for key, row in self.rows.get(name, {}).items()
             if partition_of(key) in view.versions
         }
+
+
+def shapes_at(heard: Changelog, commit: Commit) -> Mapping[StoreName, StoreDefinition]:
+    """What the stores are at a commit."""
+    shapes = {}
+    for name in heard.definitions():
+        shape = heard.definition_at(name, commit.generation)
+        assert shape is not None
+        shapes[name] = shape
+    return shapes
 
 
 def view_rows(view: StateView) -> dict[int, dict[str, Any]]:

@@ -84,7 +84,7 @@ class ObjectStore:
 
     def delete(self, path: str) -> None:
         """Remove an object."""
-        if path.endswith(".commit"):
+        if path.endswith((".commit", ".arrow")):
             self.reader.read_commits()
         if self.objects.exists(path):
             self.objects.delete([path])

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import lru_cache
+from pathlib import Path
 from random import Random
 from types import SimpleNamespace
 from typing import Any
@@ -18,18 +19,34 @@ import pyarrow as pa
 
 from engine.changelog import Changelog, Commit, SnapshotRetention
 from engine.changelog.codec import decode_commit
-from engine.errors import Corrupt
+from engine.changelog.commit import Slice
+from engine.changelog.layout import data_epoch, data_path, group_path
+from engine.changelog.store_drops import Removed, remove_dropped_stores
+from engine.errors import Corrupt, NotFound
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition
 from engine.processes.right_of_way import RIGHT_OF_WAY
 from engine.replica.catch_up import SECONDS_BETWEEN_DOUBTS
 from engine.replica.commit_queue import LARGE_EPOCH_BYTES
 from engine.replica.group import QUICK_BYTES
+from engine.replica.group_setup import store_path
 from engine.replica.group_views import GroupView
 from tests.simulation.disk import Died
 from tests.simulation.files import Machine
 from tests.simulation.host import IMPATIENT, PATIENT, SimulatedHost
 from tests.simulation.jobs import Job
-from tests.simulation.model import AMOUNTS, GROUP, HOUR, RECENT, STORES, TOTALS, State, view_rows
+from tests.simulation.model import (
+    AMOUNTS,
+    GROUP,
+    HOUR,
+    OTHER_AMOUNTS,
+    RECENT,
+    STORES,
+    TOTALS,
+    State,
+    Tables,
+    shapes_at,
+    view_rows,
+)
 from tests.simulation.objects import HeardObjects, ObjectStore
 
 HELD: Mapping[str, Sequence[PartitionId]] = {
@@ -50,6 +67,8 @@ CHOICES_OF_STORES: Sequence[Sequence[StoreDefinition]] = [
     [AMOUNTS, TOTALS],
     [TOTALS, RECENT],
 ]
+STORES_END_ONE_IN = 8
+"""Rounds in which something happens to stores as such, where stores end."""
 
 
 class EpochGoneError(Exception):
@@ -60,7 +79,7 @@ class World:
     """Jobs, hosts and a store.
 
     Args:
-        seed: Says all that happens.
+        seed: Says all that happens. Stores are dropped and created again where it is even.
 
     Attributes:
         counts: How often what has happened.
@@ -68,6 +87,8 @@ class World:
 
     def __init__(self, seed: int) -> None:
         self.draw, self._names, self._moments = Random(seed), Random(-seed - 1), Random(seed + 2**40)
+        # Drawn apart, so that worlds in which no store ends stay what they were.
+        self._stores_draw = None if seed % 2 else Random(seed + 2**41)
         self.counts: Counter[str] = Counter()
         self._seconds = 0.0
         self._time = 1_700_000_000 * SECOND
@@ -76,11 +97,13 @@ class World:
         self._states: dict[str, State] = {"": State()}
         self._written: dict[str, tuple[str, int]] = {}
         self._befores: dict[str, str] = {}
+        self._tables: dict[tuple[tuple[str, tuple[Slice, ...]], ...], Tables] = {}
         self._checked: WeakSet[GroupView] = WeakSet()
         self._statements: list[tuple[SimulatedHost, int, GroupView]] = []
         self._log_copies: list[dict[str, pa.Buffer]] = []
         self._disk_copies: list[tuple[SimulatedHost, dict[Any, dict[bytes, bytes]]]] = []
         self._acting: object = None
+        self._what = ""
         self._is_meanwhile = True
         draw = self.draw
         self._machine = None if draw.randrange(4) else Machine(lambda: self._time)
@@ -104,14 +127,23 @@ class World:
     def _truth(self) -> Changelog:
         return Changelog("memory://", {}, self.store.objects)
 
-    def _other_truths(self) -> Iterator[Changelog]:
+    def _heard(self, commit: Commit, remembered: Mapping[str, pa.Buffer]) -> Changelog:
+        """The changelog as it is for whoever has heard of what a commit takes up, and of nothing since.
+
+        Args:
+            commit: The commit.
+            remembered: As of `HeardObjects`.
+        """
+        return Changelog("memory://", {}, HeardObjects(self.store.objects, remembered, commit.generation))
+
+    def _other_truths(self) -> Iterator[tuple[Changelog, Mapping[str, pa.Buffer]]]:
         """The changelog as it is for whoever has not heard of a skip yet, or not that it is in the changelog
-        no more, as that was restored.
+        no more, as that was restored; and the amendments that are remembered there.
         """
         for skip in self._truth().amendments(GROUP).exclusions().skips.values():
-            yield Changelog("memory://", {}, HeardObjects(self.store.objects, {}, skip.number - 1))
+            yield Changelog("memory://", {}, HeardObjects(self.store.objects, {}, skip.number - 1)), {}
         for amendments in self.store.lost_amendments:
-            yield Changelog("memory://", {}, HeardObjects(self.store.objects, amendments))
+            yield Changelog("memory://", {}, HeardObjects(self.store.objects, amendments)), amendments
 
     @contextmanager
     def _watch(self) -> Iterator[None]:
@@ -165,7 +197,9 @@ class World:
             for store in self._stores:
                 self._truth().create_store(store)
             for _ in range(ROUNDS):
-                self._have_something_happen()
+                self._have_something_happen(self.draw, WEIGHTS)
+                if self._stores_draw and not self._stores_draw.randrange(STORES_END_ONE_IN):
+                    self._have_something_happen(self._stores_draw, WEIGHTS_OF_STORES)
                 self.read_commits()
                 self._check_views()
             self._trouble, self._skew, self._is_meanwhile = 0, 0, True
@@ -173,11 +207,26 @@ class World:
             if self._machine is not None:
                 self._machine.life.steps = None
             self._settle()
+            if self._stores_draw:
+                self._begin_anew()
 
-    def _have_something_happen(self) -> None:
-        what = self.draw.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
-        host, job = self.draw.choice(self.hosts), self.draw.choice(self._jobs)
+    def _begin_anew(self) -> None:
+        """Have all stores written again, whatever became of them; nothing is left of what was dropped."""
+        writer = Job("last", self.store, self.draw, self.counts, self)
+        for store in self._stores:
+            writer.create_store(store, 0)
+        for _ in range(10):
+            writer.append(0, self._microseconds())
+        assert writer.acknowledged, "nothing can be written any more"
+        self.read_commits()
+        self._settle()
+        self._check_leftovers()
+
+    def _have_something_happen(self, draw: Random, weights: Mapping[str, int]) -> None:
+        what = draw.choices(list(weights), list(weights.values()))[0]
+        host, job = draw.choice(self.hosts), draw.choice(self._jobs)
         self.counts[what] += 1
+        self._what = what
         self._is_meanwhile = False
         self._acting = job if what in _OF_JOBS else host
         try:
@@ -252,6 +301,22 @@ class World:
                     self.store.restore(draw.choice(self._log_copies))
                     for each in self._jobs:
                         each.end_term()
+            case _:
+                self._have_store_change(what, job)
+
+    def _have_store_change(self, what: str, job: Job) -> None:
+        """Have a store dropped, what is left of it removed, or one of this name created, or all of that."""
+        assert self._stores_draw is not None
+        store = self._stores_draw.choice(self._stores)
+        if what in ("drop of a store", "drop and new store"):
+            job.drop_store(store.name, self._microseconds(), self._trouble)
+        is_removed = what == "removal" or (what == "drop of a store" and self._stores_draw.randrange(2))
+        # Epochs that go while one is being passed by are not told of that: decision note 96 counts the cost.
+        if is_removed and self._what != "skip":
+            job.remove_dropped_stores(self._trouble)
+        if what in ("new store", "drop and new store"):
+            other = OTHER_AMOUNTS if store is AMOUNTS else store
+            job.create_store(self._stores_draw.choice([store, other]), self._trouble)
 
     def come(self) -> None:
         """See `Moments.come`."""
@@ -268,7 +333,8 @@ class World:
         draw = self._moments
         host = draw.choice([each for each in self.hosts if each is not self._acting])
         job = draw.choice([each for each in self._jobs if each is not self._acting])
-        what = draw.choice(["read", "read", "append", "follow", "snapshot", "drop", "compact"])
+        common = ["read", "read", "append", "follow", "snapshot", "drop", "compact"]
+        what = draw.choice([*common, *WEIGHTS_OF_STORES] if self._stores_draw else common)
         self.counts[f"{what} meanwhile"] += 1
         match what:
             case "append":
@@ -281,6 +347,8 @@ class World:
                 job.drop(self._retention, self._microseconds(), self._trouble)
             case "compact":
                 host.compact()
+            case _ if what in WEIGHTS_OF_STORES:
+                self._have_store_change(what, job)
         self.read_commits()
         self._check_views()
 
@@ -324,12 +392,12 @@ class World:
             with self._watch():
                 truth = self._truth()
                 newest = truth.newest_epoch(GROUP)
-                self._take_note(self._unknown_commits(truth, newest), truth)
-                for other in self._other_truths():
+                self._take_note(self._unknown_commits(truth, newest), truth, {})
+                for other, remembered in self._other_truths():
                     # Whoever reads a commit that says so hears of what it lacks, and who cannot read
                     # epochs any more takes a snapshot, which is of the changelog as it is.
-                    with suppress(Corrupt, EpochGoneError):
-                        self._take_note(self._unknown_commits(other, newest), other)
+                    with suppress(Corrupt, NotFound, EpochGoneError):
+                        self._take_note(self._unknown_commits(other, newest), other, remembered)
             self.store.has_news = False
 
     def _unknown_commits(self, truth: Changelog, newest: Epoch) -> Sequence[Commit]:
@@ -350,12 +418,34 @@ class World:
                 break  # epochs before one that is passed by may have gone
         return unknown[::-1]
 
-    def _take_note(self, commits: Sequence[Commit], truth: Changelog) -> None:
+    def _take_note(
+        self, commits: Sequence[Commit], truth: Changelog, remembered: Mapping[str, pa.Buffer]
+    ) -> None:
+        has_drops = self._stores_draw is not None and bool(truth.exclusions(GROUP).drops)
         for commit in commits:
             before = commit.before or ""
             assert before in self._states, f"epoch {commit.epoch} stands behind one that nobody has seen"
-            self._states[commit.digest] = self._states[before].follow(commit, truth)
+            heard, applied = truth, commit
+            if has_drops:
+                # Who has not heard of them reads rows of stores that have ended since.
+                heard = self._heard(commit, remembered)
+                written = truth.read_written_commit(GROUP, commit.epoch)
+                assert written is not None
+                applied = heard.exclusions(GROUP).keep_rows(written)
+            tables = self._read_rows(applied, heard)
+            self._states[commit.digest] = self._states[before].follow(applied, heard, tables)
             self._check_once(commit)
+
+    def _read_rows(self, commit: Commit, heard: Changelog) -> Tables:
+        """The rows of a commit, which was read before if it is told anew of a history where others are passed
+        by: its files may be gone, as those of stores that were dropped since.
+        """
+        files = tuple((file.name, file.slices) for file in commit.files if file.name)
+        if self._stores_draw is None or not files:
+            return heard.read_rows(commit, shapes_at(heard, commit))
+        if files not in self._tables:
+            self._tables[files] = heard.read_rows(commit, shapes_at(heard, commit))
+        return self._tables[files]
 
     def _check_once(self, commit: Commit) -> None:
         """See that no batch is in a history twice."""
@@ -376,19 +466,45 @@ class World:
     def _check_views(self) -> None:
         """See that what hosts can answer from is right, and stays so for those who have begun to read."""
         self._statements = [each for each in self._statements if each[0].starts == each[1]]
-        views = [view for host in self.hosts for view in host.views if view not in self._checked]
+        for host in self.hosts:
+            for view in host.views:
+                if view not in self._checked:
+                    self._check_view(view, is_past=host.view is None)
+                    self._checked.add(view)
         if self._statements and not self._moments.randrange(STATEMENTS_READ_ONE_IN):
-            views.append(self._moments.choice(self._statements)[2])
-        for view in views:
-            self._check_view(view)
-            self._checked.add(view)
+            self._check_view(self._moments.choice(self._statements)[2])
 
-    def _check_view(self, view: GroupView) -> None:
+    def _check_view(self, view: GroupView, *, is_past: bool = False) -> None:
         assert view.digest in self._states, f"epoch {view.epoch} is of no history"
         state = self._states[view.digest]
         for store in view.stores.values():
-            found, wanted = view_rows(store), state.rows_of(store)
+            found, wanted = view_rows(store), state.rows_of(store, is_past=is_past)
             assert found == wanted, f"{store.definition.name}, epoch {view.epoch}: {found}, not {wanted}"
+
+    def _check_leftovers(self) -> None:
+        """See that nothing is left of stores that were dropped, on disks or in files of their rows alone."""
+        with self._watch():
+            truth = self._truth()
+            remove_dropped_stores(truth, GROUP)
+            truth.collect(GROUP)
+            assert remove_dropped_stores(truth, GROUP) == Removed()
+            commits = [truth.read_commit(GROUP, epoch) for epoch in truth.committed_epochs(GROUP)]
+            wanted = {
+                data_path(GROUP, file.epoch, file.name)
+                for commit in commits
+                if commit is not None
+                for file in commit.files
+                if file.slices
+            }
+            listed = [path.lstrip("/") for path in self.store.objects.list(group_path(GROUP))]
+            left = {path for path in listed if data_epoch(GROUP, path) is not None} - wanted
+            assert not left, f"{sorted(left)} are of stores that were dropped"
+        if self.counts["older log"]:
+            return  # what hosts have of stores that the changelog does not know of any more stays
+        stores = {store_path(GROUP, each.name, each.since) for each in truth.definitions().values()}
+        for host in self.hosts:
+            strange = {path for path in host.disk.contents if Path(*path.parts[-3:-1]) not in stores}
+            assert not strange, f"a disk has {strange}, of stores that were dropped"
 
     def _settle(self) -> None:
         truth = self._truth()
@@ -400,17 +516,25 @@ class World:
                 self.counts["host without a changelog"] += 1
                 continue  # it is named, and nothing is moved for it
             commit = truth.read_commit(GROUP, newest)
-            for _ in range(20):
-                self._check_views()
-                view = host.view
-                if view is not None and view.digest == _digest_of(commit) and _has_all(host, view):
-                    break
-                host.follow(0)
-            else:
-                raise AssertionError(f"a host does not come to epoch {newest}: {host.problems[-3:]}")
+            if not self._comes_to(host, commit, truth) and self._stores_draw and self.counts["older log"]:
+                # The changelog was restored to before a store was created that the host has: it cannot tell.
+                self.counts["host started again"] += 1
+                host.end()
+            is_there = self._comes_to(host, commit, truth)
+            assert is_there, f"a host does not come to epoch {newest}: {host.problems[-3:]}"
+
+    def _comes_to(self, host: SimulatedHost, commit: Commit | None, truth: Changelog) -> bool:
+        """Whether a host answers from a commit after a while."""
+        for _ in range(20):
+            self._check_views()
+            if _is_settled(host, commit, truth):
+                return True
+            host.follow(0)
+        return False
 
 
-_OF_JOBS = frozenset(["append", "new term", "rivals", "migration", "skip", "drop"])
+WEIGHTS_OF_STORES = {"drop of a store": 3, "new store": 3, "drop and new store": 2, "removal": 1}
+_OF_JOBS = frozenset(["append", "new term", "rivals", "migration", "skip", "drop", *WEIGHTS_OF_STORES])
 WEIGHTS = {
     "append": 30,
     "new term": 3,
@@ -444,9 +568,12 @@ def _decode_bytes(group: GroupName, epoch: Epoch, data: bytes) -> Commit:
     return decode_commit(group, epoch, pa.py_buffer(data))
 
 
-def _digest_of(commit: Commit | None) -> str:
-    return "" if commit is None else commit.digest
-
-
-def _has_all(host: SimulatedHost, view: GroupView) -> bool:
-    return all(set(store.versions) == set(host.held) for store in view.stores.values())
+def _is_settled(host: SimulatedHost, commit: Commit | None, truth: Changelog) -> bool:
+    """Whether a host answers from the newest commit, and has all stores that have begun by then."""
+    digest, generation = ("", 0) if commit is None else (commit.digest, commit.generation)
+    stores = {each.name for each in truth.definitions().values() if each.since <= generation}
+    view = host.view
+    if view is None:
+        return not stores
+    is_newest = view.digest == digest and view.stores.keys() == stores
+    return is_newest and all(set(store.versions) == set(host.held) for store in view.stores.values())

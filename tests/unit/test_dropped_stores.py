@@ -121,6 +121,20 @@ def test_a_host_that_comes_back_has_nothing_of_it(root: str, tmp_path: Path, is_
         wait_until(lambda: "accounts" not in directories(data))
 
 
+@pytest.mark.parametrize("has_rows", [False, True])
+def test_a_new_store_of_the_name_is_there_after_a_restart(root: str, tmp_path: Path, has_rows: bool) -> None:
+    """Nothing was committed meanwhile."""
+    append(open_appender(Changelog.open(root), [ACCOUNTS, LIMITS]), 1, ACCOUNTS, LIMITS)
+    drop(root)
+    again = open_appender(Changelog.open(root), [ACCOUNTS, LIMITS])
+    newest = append(again, 2, *([ACCOUNTS] if has_rows else []), LIMITS)
+    for _ in range(3):
+        with run_follower(Changelog.open(root), tmp_path / "data") as host:
+            assert host.wait_for(GROUP, newest, WAIT_SECONDS)
+            assert numbers(host) == ({2} if has_rows else set())
+            assert numbers(host, LIMITS) == {1, 2}
+
+
 def test_a_store_that_was_made_anew_in_between_is_another_one(root: str, tmp_path: Path) -> None:
     """The host hears of the end of the one and of the other at once."""
     data = tmp_path / "data"

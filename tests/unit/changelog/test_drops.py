@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from random import Random
 from threading import Event
@@ -137,6 +137,31 @@ def test_a_writer_of_long_ago_does_not_fill_a_gap() -> None:
     with pytest.raises((Fenced, Unavailable)):  # it cannot tell without the snapshot that made the drop right
         old.append({"debit": pa.table({"account": [99]}, STORE.schema)})
     assert changelog.read_commit(GROUP, Epoch(at + 1)) is None
+
+
+def test_an_epoch_that_has_a_snapshot_at_once_stays() -> None:
+    """All before it is dropped while its writer looks whether the one before it is there still."""
+
+    class DropAtOnce(Deletions):
+        is_due = False
+
+        def create(self, path: str, chunks: Sequence[pa.Buffer]) -> bool:
+            won = bool(self._objects.create(path, chunks))
+            if self.is_due and commit_epoch(GROUP, path):
+                self.is_due = False
+                drop(changelog_over(inner), commit_epoch(GROUP, path))
+            return won
+
+    inner = open_objects("memory://", {})
+    objects = DropAtOnce(inner, Random(0))
+    appender = open_appender(changelog_over(objects), [STORE])
+    appender.append({"debit": pa.table({"account": [1]}, STORE.schema)})
+    objects.is_due = True
+    newest = appender.append({"debit": pa.table({"account": [2]}, STORE.schema)}).epoch
+    changelog = changelog_over(inner)
+    assert changelog.committed_epochs(GROUP) == [newest]
+    assert appender.append({"debit": pa.table({"account": [3]}, STORE.schema)}).epoch == newest + 1
+    assert changelog.newest_epoch(GROUP, newest) == newest + 1
 
 
 def test_a_drop_is_given_up_when_the_host_stops(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 
 import pyarrow as pa
@@ -154,6 +155,51 @@ def test_rows_that_were_committed_at_the_same_time_count_for_nothing(reopen: Reo
     amendments.newest_number = newest  # type: ignore[method-assign]
     append(reopen(), 8)
     assert stored_songs(reopen()) == [8]
+
+
+def test_a_store_that_is_dropped_while_it_is_looked_up(
+    reopen: Reopen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever creates it gets a new one, and whoever migrates it is told that there is none."""
+    append(reopen(), 1)
+
+    def drop_at_look(looks: int) -> Changelog:
+        changelog = reopen()
+        amendments = changelog.amendments(GROUP)
+        newest, left = amendments.newest_number, count(looks, -1)
+
+        def newest_number(known: int = 0) -> int:
+            if next(left) == 1:
+                drop(reopen())
+            return newest(known)
+
+        monkeypatch.setattr(amendments, "newest_number", newest_number)
+        return changelog
+
+    found = [drop_at_look(looks).create_store(PLAYS).since for looks in (1, 2, 3)]
+    assert found == [1, 2, 3]
+    for looks in (1, 2):
+        with pytest.raises(NotFound, match="no store plays"):
+            drop_at_look(looks).migrate_store(PLAYS.name, parse_changes(["rating DOUBLE"], [], [], []))
+        append(reopen(), 1)
+
+
+def test_a_definition_that_was_read_is_another_one_in_a_restored_changelog(
+    reopen: Reopen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many stores of the name were dropped before it."""
+    monkeypatch.setattr("engine.changelog.amendments.SECONDS_BETWEEN_CHECKS", 0.0)
+    append(reopen(), 1)
+    drop(reopen())
+    append(reopen(), 2)
+    changelog = reopen()
+    assert list(changelog.definitions()) == ["plays"]
+    # As if a copy of before the drop were put back, and the store dropped again.
+    changelog.objects.delete([definition_path(PLAYS.name, 1), amendment_path(GROUP, 1)])
+    drop_store(reopen(), PLAYS.name, "bob@ops", NOW)
+    other = define_store("plays", pa.schema([("id", pa.string())]), ["id"], partitions=1, group=GROUP)
+    reopen().create_store(other)
+    assert changelog.definitions()[PLAYS.name].schema == other.schema
 
 
 # ---- the same name again

@@ -1,0 +1,171 @@
+"""A group of a host while stores are dropped and created beside it: it hears of that late, or meanwhile."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from engine.changelog import Changelog, Commit, StoreAppender, open_appender
+from engine.changelog.skipping import skip_epoch
+from engine.changelog.snapshot import EPOCH_WEIGHT
+from engine.changelog.store_drops import drop_store, remove_dropped_stores
+from engine.errors import Unavailable
+from engine.model.schema import Epoch, StoreDefinition
+from engine.replica.group import GroupState
+from engine.replica.group_setup import GroupSetup
+from engine.replica.group_views import GroupView, Retention
+from engine.state.cache import ColumnCache
+from engine.state.rocks import shared_options
+from engine.state.state_options import StateOptions
+from tests.support.following import GROUP, contents, define
+
+ACCOUNTS, LIMITS = define("accounts"), define("limits")
+STATE = StateOptions(block_rows=16, fan_out=3)
+NOW = 1_789_000_000_000_000
+MOST_STEPS = 50
+
+
+class Host:
+    """The group on one host, which does nothing by itself.
+
+    Attributes:
+        changelog: What it follows.
+        due: Snapshots that it is to write.
+    """
+
+    def __init__(self, root: str, directory: Path, workers: ThreadPoolExecutor) -> None:
+        self.changelog = Changelog.open(root)
+        self.due: list[tuple[GroupView, Commit]] = []
+        clock = count(0, 1000)
+        self.state = GroupState(
+            GROUP,
+            self.changelog,
+            GroupSetup(
+                directory=directory,
+                cache=ColumnCache(1 << 20),
+                options=STATE,
+                shared_options=shared_options(STATE),
+                held=lambda definition: range(definition.partitions),  # type: ignore[arg-type, return-value]
+                retention=Retention(seconds=0.0, versions=2, bytes=1 << 20),
+                workers=workers,
+                request_compaction=lambda group, store: None,
+                snapshot=lambda view, commit: self.due.append((view, commit)),
+                snapshot_after=EPOCH_WEIGHT,
+                now=lambda: NOW,
+                clock=lambda: float(next(clock)),
+            ),
+        )
+
+    def look(self) -> None:
+        """Take up what is new of the stores."""
+        self.state.add_stores(self.changelog.readable_catalog().stores.values())
+
+    def step(self) -> None:
+        """Step until nothing is left to be done."""
+        for _ in range(MOST_STEPS):
+            if not self.state.step():
+                return
+        raise AssertionError("The group never comes to rest.")
+
+    def amounts(self, store: StoreDefinition) -> set[int]:
+        """What a store has, as the host answers."""
+        view = self.state.view
+        assert view is not None
+        return set(contents(view.store(store.name, None)).values())
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> str:
+    return str(tmp_path / "changelog")
+
+
+@pytest.fixture
+def host(root: str, tmp_path: Path) -> Iterator[Host]:
+    with ThreadPoolExecutor(2) as workers:
+        made = Host(root, tmp_path / "data", workers)
+        yield made
+        made.state.close()
+
+
+def append(appender: StoreAppender, amount: int, *stores: StoreDefinition) -> Epoch:
+    rows = pa.table({"account": range(10), "amount": [amount] * 10})
+    return appender.append({store.name: rows for store in stores}).epoch
+
+
+def drop(root: str, store: StoreDefinition) -> None:
+    changelog = Changelog.open(root)
+    drop_store(changelog, store.name, "ann@ops", NOW)
+    remove_dropped_stores(changelog, store.group)
+
+
+def test_a_store_that_comes_while_others_are_to_be_built_again(root: str, host: Host) -> None:
+    """It does not begin without them."""
+    appender = open_appender(Changelog.open(root), [ACCOUNTS])
+    skipped = append(appender, 1, ACCOUNTS)
+    append(appender, 2, ACCOUNTS)
+    host.look()
+    host.step()
+    skip_epoch(Changelog.open(root), GROUP, skipped, "It was drawn.", "ann@ops", NOW, force=True)
+    host.changelog.generation(GROUP)
+    host.state.heed_amendments()
+    assert host.state.view is None
+    open_appender(Changelog.open(root), [LIMITS])
+    host.look()
+    assert host.state.view is None
+    host.step()
+    assert (host.amounts(ACCOUNTS), host.amounts(LIMITS)) == ({2}, set())
+
+
+def test_what_a_snapshot_lacks_is_not_taken_for_empty(root: str, host: Host) -> None:
+    """The store was dropped behind the host's last look, and its epochs have gone."""
+    appender = open_appender(Changelog.open(root), [ACCOUNTS])
+    append(appender, 1, ACCOUNTS)
+    host.look()
+    drop(root, ACCOUNTS)
+    with pytest.raises(Unavailable, match="lets go of stores that were dropped before it goes on: accounts"):
+        host.step()
+    assert host.state.view is None
+    host.state.heed_amendments()
+    assert host.state.has_ended
+
+
+def test_a_drop_of_the_same_number_in_a_restored_changelog(
+    root: str, tmp_path: Path, host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store that followed the other drop is no more; nor is there another one."""
+    monkeypatch.setattr("engine.changelog.amendments.SECONDS_BETWEEN_CHECKS", 0.0)
+    append(open_appender(Changelog.open(root), [ACCOUNTS]), 1, ACCOUNTS)
+    copy = shutil.copytree(root, tmp_path / "copy")
+    drop(root, ACCOUNTS)
+    append(open_appender(Changelog.open(root), [ACCOUNTS]), 2, ACCOUNTS)
+    host.look()
+    host.step()
+    assert host.amounts(ACCOUNTS) == {2}
+    shutil.rmtree(root)
+    shutil.copytree(copy, root)
+    drop_store(Changelog.open(root), ACCOUNTS.name, "bob@ops", NOW)
+    host.changelog.generation(GROUP)
+    host.state.heed_amendments()
+    assert host.state.has_ended
+
+
+def test_a_snapshot_has_nothing_of_a_store_that_begins_later(root: str, host: Host) -> None:
+    """Others have not heard that there is a new one of the name."""
+    appender = open_appender(Changelog.open(root), [ACCOUNTS, LIMITS])
+    for amount in range(1, 4):
+        append(appender, amount, ACCOUNTS, LIMITS)
+    drop(root, ACCOUNTS)
+    again = open_appender(Changelog.open(root), [ACCOUNTS, LIMITS])
+    append(again, 9, ACCOUNTS, LIMITS)
+    host.look()
+    host.step()
+    assert host.amounts(ACCOUNTS) == {9}
+    before = [view for view, _ in host.due if not view.generation]
+    assert before
+    assert all(set(view.stores) == {"limits"} for view in before)
