@@ -65,8 +65,7 @@ class LocalObjects:
     def exists(self, path: str) -> bool:
         """See `Objects.exists`."""
         try:
-            # Hosts ask 200 times a second: to make a path object takes longer than the question.
-            os.stat(f"{self.root}/{path}")  # noqa: PTH116 - as said
+            (self.root / path).stat()
         except _MISSING:
             return False
         except OSError as error:
