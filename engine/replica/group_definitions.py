@@ -81,11 +81,13 @@ class GroupDefinitions:
             return {}
         (group,) = {definition.group for definition in self.found.values()}
         drops = self._changelog.exclusions(group).drops
-        # Their numbers may be the same in a changelog that was restored.
+        # Their numbers may be the same in a changelog that was restored. A definition can be older than the
+        # drop that was heard of with it.
         return {
             name: definition
             for name, definition in self.found.items()
-            if self._drops.get(name) != drops.get(name)
+            if self._drops.get(name) != (drop := drops.get(name))
+            or definition.since != (drop.number if drop else 0)
         }
 
     def check_none_ended(self) -> None:

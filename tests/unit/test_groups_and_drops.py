@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -21,6 +22,7 @@ from engine.replica.group import GroupState
 from engine.replica.group_setup import GroupSetup
 from engine.replica.group_views import GroupView, Retention
 from engine.state.cache import ColumnCache
+from engine.state.partition import PartitionStore
 from engine.state.rocks import shared_options
 from engine.state.state_options import StateOptions
 from tests.support.following import GROUP, contents, define
@@ -120,6 +122,39 @@ def test_a_store_that_comes_while_others_are_to_be_built_again(root: str, host: 
     assert host.state.view is None
     host.step()
     assert (host.amounts(ACCOUNTS), host.amounts(LIMITS)) == ({2}, set())
+
+
+def test_a_partition_that_was_opened_before_its_store_was_dropped(
+    root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was left open where another one could not be opened, and is not that of the store that followed."""
+    append(open_appender(Changelog.open(root), [ACCOUNTS, LIMITS]), 1, ACCOUNTS, LIMITS)
+    with ThreadPoolExecutor(2) as workers:
+        host = Host(root, tmp_path / "data", workers)
+        host.look()
+        host.step()
+        host.state.close()
+        host = Host(root, tmp_path / "data", workers)
+        opened = GroupSetup.open
+
+        def open_accounts(setup: GroupSetup, definition: StoreDefinition, *others: Any) -> PartitionStore:
+            if definition.name == LIMITS.name:
+                raise Unavailable("The disk does not answer.")
+            return opened(setup, definition, *others)
+
+        with monkeypatch.context() as patches:
+            patches.setattr(GroupSetup, "open", open_accounts)
+            with pytest.raises(Unavailable, match="does not answer"):
+                host.look()
+        drop(root, ACCOUNTS)
+        append(open_appender(Changelog.open(root), [ACCOUNTS, LIMITS]), 2, LIMITS)
+        host.changelog.generation(GROUP)
+        host.look()
+        host.step()
+        while host.state.is_rebuilding:
+            host.state.rebuild()
+        assert (host.amounts(ACCOUNTS), host.amounts(LIMITS)) == (set(), {2})
+        host.state.close()
 
 
 def test_what_a_snapshot_lacks_is_not_taken_for_empty(root: str, host: Host) -> None:
