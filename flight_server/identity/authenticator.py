@@ -198,15 +198,15 @@ class Authenticator:
         return token if token is not None else self._password_proof(name, password, credentials, now)
 
     def _password_proof(self, name: str, password: str, credentials: Credentials, now: float) -> _KeptProof:
-        clock = time.monotonic()
-        delay = self._failed.delay(name, clock)
+        delay = self._failed.delay(name, time.monotonic())
         if delay > 0:
             raise Unauthenticated(
                 f"Too many log-ins of this user have failed: wait {delay:.0f} s and try again."
             )
         user = credentials.users.get(name)
         if not is_password(None if user is None else user.password, password) or user is None:
-            self._failed.add(name, clock)
+            # To see that takes a while, which is no part of the delay.
+            self._failed.add(name, time.monotonic())
             _log.warning(
                 "a log-in has failed: user %r", name[:100], extra={"repeats": f"log-in {name[:100]}"}
             )

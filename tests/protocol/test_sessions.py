@@ -261,7 +261,7 @@ def test_our_client_keeps_what_set_changes(uri: str) -> None:
         client.query("RESET timeout").read_all()
         assert client.options == SessionOptions()
         client.query("SET min_epoch = 1000000").read_all()
-        client.query("SET timeout = 0.1").read_all()
+        client.query("SET timeout = 0.5").read_all()
         with pytest.raises(LivestateError, match="epoch"), client.keys("songs") as keys:
             keys.get(1)
         with pytest.raises(LivestateError, match="epoch"):
