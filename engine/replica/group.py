@@ -388,8 +388,12 @@ class GroupState:
             else:
                 self._begin(opened, newest)
         elif self._main.partitions or not self._main.epoch:
-            self._main.join(opened, {name: self.definition_at(name, generation) for name in new})
+            back = {key: store for key, store in opened.items() if self._definitions.is_back(key[0])}
+            joining = {key: store for key, store in opened.items() if key not in back}
+            self._main.join(joining, {name: self.definition_at(name, generation) for name in new})
             self._noted_partitions = None
+            if back:
+                self._rebuild_later(back)
         elif opened:
             # Nothing was read up to this epoch, as no partition was here that it could have had rows for.
             self._rebuild_later(opened)
@@ -649,8 +653,6 @@ class GroupState:
         """Apply the next commits: see `step`."""
         if self._state.stage is Stage.WAITING:
             return False  # the first stores could not be opened, and are looked for again
-        if self._is_unpublished:
-            self._publish()  # an earlier call has failed behind what it applied
         looked_at = self._setup.now()
         self._has_long_step = self._has_large_epoch = False
         try:
@@ -661,6 +663,8 @@ class GroupState:
         if snapshot is not None:
             self._come_to(snapshot.committed_at)
             return True
+        if self._is_unpublished:
+            self._publish_late()
         commits = self._look_ahead(Track.MAIN)
         self._alone_reason = ""
         self._note_commits(commits, looked_at)
@@ -933,6 +937,17 @@ class GroupState:
         self._reporter.note_epoch(self._main.epoch)
         self._report()
         self._note_reached(self._committed_at)
+
+    def _publish_late(self) -> None:
+        """Publish what an earlier call has applied, and has failed behind."""
+        try:
+            self._publish()
+        except Corrupt:
+            # A changelog that was restored lacks the shapes that it takes. What was looked ahead at is of
+            # before that, and would never lead to doubts.
+            if self._state.main is Source.COMMITS:
+                self._state = self._state.doubt_commits(Track.MAIN)
+            raise
 
     def _forget_reached(self) -> None:
         """Have the next start look for itself what partitions have reached."""

@@ -31,6 +31,8 @@ class GroupDefinitions:
         self._held: dict[StoreName, Collection[PartitionId]] = {}
         self._drops: dict[StoreName, StoreDrop | None] = {}
         """The end of the last store of a name, which the one that is here has followed."""
+        self._heard: dict[StoreName, int] = {}
+        """The newest ends that were heard of, by name; also those of a changelog that was restored since."""
         self._open: dict[StoreName, None] = {}
         self._by_generation: dict[int, Definitions] = {}
 
@@ -69,6 +71,17 @@ class GroupDefinitions:
         """
         self._drops.update({name: drops.get(name) for name in definitions})
         self.found.update(definitions)
+        self._hear(drops)
+
+    def _hear(self, drops: Mapping[StoreName, StoreDrop]) -> None:
+        for name, drop in drops.items():
+            self._heard[name] = max(drop.number, self._heard.get(name, 0))
+
+    def is_back(self, store: StoreName) -> bool:
+        """Whether a store that is here had ended, as far as this host had heard before: the changelog was
+        restored from a copy of before that. Epochs up to the group's may have rows of it.
+        """
+        return self.found[store].since < self._heard.get(store, 0)
 
     def ended_stores(self) -> Mapping[StoreName, StoreDefinition]:
         """The stores that are here and were dropped from the changelog; or are in its place, where the
@@ -81,6 +94,7 @@ class GroupDefinitions:
             return {}
         (group,) = {definition.group for definition in self.found.values()}
         drops = self._changelog.exclusions(group).drops
+        self._hear(drops)
         # Their numbers may be the same in a changelog that was restored. A definition can be older than the
         # drop that was heard of with it.
         return {

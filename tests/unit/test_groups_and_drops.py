@@ -17,17 +17,20 @@ from engine.changelog.skipping import skip_epoch
 from engine.changelog.snapshot import EPOCH_WEIGHT
 from engine.changelog.store_drops import drop_store, remove_dropped_stores
 from engine.errors import Unavailable
+from engine.model.migration import parse_changes
 from engine.model.schema import Epoch, StoreDefinition
 from engine.replica.group import GroupState
+from engine.replica.group_definitions import GroupDefinitions
 from engine.replica.group_setup import GroupSetup
 from engine.replica.group_views import GroupView, Retention
+from engine.replica.partition_keys import Definitions
 from engine.state.cache import ColumnCache
 from engine.state.partition import PartitionStore
 from engine.state.rocks import shared_options
 from engine.state.state_options import StateOptions
 from tests.support.following import GROUP, contents, define
 
-ACCOUNTS, LIMITS = define("accounts"), define("limits")
+ACCOUNTS, LIMITS, OTHERS = define("accounts"), define("limits"), define("others")
 STATE = StateOptions(block_rows=16, fan_out=3)
 NOW = 1_789_000_000_000_000
 MOST_STEPS = 50
@@ -154,6 +157,59 @@ def test_a_partition_that_was_opened_before_its_store_was_dropped(
         while host.state.is_rebuilding:
             host.state.rebuild()
         assert (host.amounts(ACCOUNTS), host.amounts(LIMITS)) == (set(), {2})
+        host.state.close()
+
+
+def test_a_store_that_is_back_in_a_restored_changelog_has_its_rows(
+    root: str, tmp_path: Path, host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is no new one, which would have none up to the group's epoch."""
+    monkeypatch.setattr("engine.changelog.amendments.SECONDS_BETWEEN_CHECKS", 0.0)
+    append(open_appender(Changelog.open(root), [ACCOUNTS, LIMITS, OTHERS]), 1, ACCOUNTS, LIMITS, OTHERS)
+    copy = shutil.copytree(root, tmp_path / "copy")
+    host.look()
+    host.step()
+    drop_store(Changelog.open(root), ACCOUNTS.name, "ann@ops", NOW)
+    host.changelog.generation(GROUP)
+    host.state.heed_amendments()
+    shutil.rmtree(root)
+    shutil.copytree(copy, root)
+    drop_store(Changelog.open(root), LIMITS.name, "bob@ops", NOW)
+    host.changelog.generation(GROUP)
+    host.state.heed_amendments()
+    host.look()
+    while host.state.is_rebuilding:
+        host.state.rebuild()
+    assert (host.amounts(ACCOUNTS), host.amounts(OTHERS)) == ({1}, {1})
+
+
+def test_a_changelog_that_was_restored_before_an_epoch_of_it_could_be_shown(
+    root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It lacks the migration that the epoch takes."""
+    append(open_appender(Changelog.open(root), [ACCOUNTS]), 1, ACCOUNTS)
+    copy = shutil.copytree(root, tmp_path / "copy")
+    Changelog.open(root).migrate_store(ACCOUNTS.name, parse_changes(add=["note VARCHAR"]))
+    append(open_appender(Changelog.open(root), [ACCOUNTS]), 2, ACCOUNTS)
+    with ThreadPoolExecutor(2) as workers:
+        host = Host(root, tmp_path / "data", workers)
+        host.look()
+        host.step()
+        host.state.close()
+        host = Host(root, tmp_path / "data", workers)
+
+        def refuse(definitions: GroupDefinitions, generation: int) -> Definitions:
+            raise Unavailable("The changelog does not answer.")
+
+        with monkeypatch.context() as patches:
+            patches.setattr(GroupDefinitions, "open_stores", refuse)
+            with pytest.raises(Unavailable, match="does not answer"):
+                host.look()
+        shutil.rmtree(root)
+        shutil.copytree(copy, root)
+        host.changelog.forget_history(GROUP)
+        host.step()
+        assert host.amounts(ACCOUNTS) == {1}
         host.state.close()
 
 
