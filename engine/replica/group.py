@@ -307,6 +307,13 @@ class GroupState:
             if self._has_begun(each, generation)
         }
         before = self.view
+        # An earlier call may have opened partitions of stores that have ended since.
+        found = self._definitions.found
+        ended = {
+            name: found[name] for name in new.keys() & found.keys() if found[name].since != new[name].since
+        }
+        if ended:
+            self._drop_stores(ended)
         if new:
             self._definitions.add(new, self._changelog.exclusions(self.group).drops)
             self._past_views.clear()  # which do not have them

@@ -42,8 +42,6 @@ class OpenPartitions:
         self._changelog = changelog
         self._definition_at = definition_at
         self._opened: dict[PartitionKey, PartitionStore] = {}
-        self._since: dict[PartitionKey, int] = {}
-        """As `StoreDefinition.since` of the stores that were opened."""
         self.damage: dict[PartitionKey, str] = {}
 
     def stores(self) -> Sequence[PartitionStore]:
@@ -101,19 +99,15 @@ class OpenPartitions:
             self._opened.pop(key).abandon()
 
     def _open(self, definition: StoreDefinition, number: PartitionId) -> None:
-        # A partition that is open already is left of a try in which another one could not be opened. It may
-        # be that of a store that has ended since.
-        key = definition.name, number
-        if key in self._opened and self._since[key] != definition.since:
-            self._opened.pop(key).abandon()
-        if key not in self._opened:
+        # A partition that is open already is left of a try in which another one could not be opened.
+        if (definition.name, number) not in self._opened:
             try:
                 store = self._open_or_put_aside(definition, number)
             except LivestateError as error:
                 raise type(error)(
                     f"Partition {number} of store {definition.name} cannot be opened: {error.message}"
                 ) from error
-            self._opened[key], self._since[key] = store, definition.since
+            self._opened[definition.name, number] = store
             if not store.is_in_shape:
                 self._setup.request_compaction(self._group, store)
 
