@@ -310,7 +310,9 @@ class GroupState:
         # An earlier call may have opened partitions of stores that have ended since.
         found = self._definitions.found
         ended = {
-            name: found[name] for name in new.keys() & found.keys() if found[name].since != new[name].since
+            name: found[name]
+            for name, each in new.items()
+            if name in found and found[name].since != each.since
         }
         if ended:
             self._drop_stores(ended)
