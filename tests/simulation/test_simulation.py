@@ -5,14 +5,19 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections import Counter
+from threading import Event, Thread
 
 import pytest
 
+from engine.changelog import amendments, local_objects
 from tests.simulation.world import WEIGHTS, WEIGHTS_OF_STORES, World
 
 SEEDS = [*range(2, 22, 2), *range(1, 161, 2)]
 """Stores end where they are even; long runs have more of these."""
+SEEDS_WITH_FILES = (1014, 1019, 1020)
+"""Their changelogs are in a directory."""
 
 
 @pytest.mark.parametrize("first", range(0, len(SEEDS), 10))
@@ -59,3 +64,24 @@ def test_a_seed_is_the_same_in_every_process() -> None:
     ]
     assert told[0] == told[1]
     assert "seed 3000283: right" in told[0]
+
+
+def test_other_threads_have_the_real_time_and_files() -> None:
+    """Hosts that other tests have left running in this process go on, and do nothing to the simulation."""
+    seen: set[tuple[bool, bool]] = set()
+    is_over = Event()
+
+    def look() -> None:
+        while not is_over.wait(0.001):
+            has_time = amendments.time.monotonic is time.monotonic  # type: ignore[attr-defined] # of its imports
+            seen.add((has_time, local_objects.os.fstat is os.fstat))  # type: ignore[attr-defined] # likewise
+
+    thread = Thread(target=look)
+    thread.start()
+    try:
+        for seed in SEEDS_WITH_FILES:
+            World(seed).run()
+    finally:
+        is_over.set()
+        thread.join()
+    assert seen == {(True, True)}

@@ -4,6 +4,9 @@ host answers right or not at all.
 
 from __future__ import annotations
 
+import os
+import secrets
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -48,6 +51,7 @@ from tests.simulation.model import (
     view_rows,
 )
 from tests.simulation.objects import HeardObjects, ObjectStore
+from tests.simulation.this_thread import ForThisThread
 
 HELD: Mapping[str, Sequence[PartitionId]] = {
     "a": [PartitionId(0), PartitionId(1)],
@@ -185,15 +189,25 @@ class World:
                 mock.patch("engine.replica.group.QUICK_BYTES", self.draw.choice([1, QUICK_BYTES]))
             )
             clock = SimpleNamespace(time_ns=self._job_clock, monotonic=lambda: self._time / SECOND)
-            patches.enter_context(mock.patch("engine.changelog.writer.time", clock))
+            patches.enter_context(mock.patch("engine.changelog.writer.time", ForThisThread(clock, time)))
             hosts_clock = SimpleNamespace(monotonic=self._clock)
-            patches.enter_context(mock.patch("engine.changelog.amendments.time", hosts_clock))
-            patches.enter_context(mock.patch("secrets.token_hex", self._token))
+            patches.enter_context(
+                mock.patch("engine.changelog.amendments.time", ForThisThread(hosts_clock, time))
+            )
+            chance = ForThisThread(
+                SimpleNamespace(token_hex=self._token), SimpleNamespace(token_hex=secrets.token_hex)
+            )
+
+            def token_hex(nbytes: int) -> str:
+                return str(chance.token_hex(nbytes))
+
+            patches.enter_context(mock.patch("secrets.token_hex", token_hex))
             # Nobody waits here, and nobody damages a commit: both cost a good deal.
             patches.enter_context(mock.patch.object(RIGHT_OF_WAY, "give_way", lambda: None))
             patches.enter_context(mock.patch("engine.changelog.epochs.decode_commit", _decode_commit))
             if self._machine is not None:
-                patches.enter_context(mock.patch("engine.changelog.local_objects.os", self._machine.os))
+                files = ForThisThread(self._machine.os, os)
+                patches.enter_context(mock.patch("engine.changelog.local_objects.os", files))
             for store in self._stores:
                 self._truth().create_store(store)
             for _ in range(ROUNDS):
