@@ -287,7 +287,10 @@ def test_a_read_is_planned_anew_until_hosts_have_reported_what_they_have(
         first, *_ = reader.partitions()
     assert isinstance(first, StorePartition)
     assert first.plan.epochs == {GROUP: bank.epoch}
-    assert [type(refusal) for refusal in refusals] == [Unavailable, Unavailable, Unavailable, type(None)]
+    *refused, accepted = refusals
+    assert len(refused) >= 3
+    assert all(isinstance(refusal, Unavailable) for refusal in refused)
+    assert accepted is None
 
 
 def test_an_epoch_that_is_gone(typed: str) -> None:
