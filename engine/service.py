@@ -13,6 +13,7 @@ from weakref import WeakSet
 
 import pyarrow as pa
 
+from engine.access.principal import EngineLimit
 from engine.access.scope import Scope
 from engine.catalog.show import describe_schema, plan_text
 from engine.cluster.fragments import FragmentRequest
@@ -273,6 +274,7 @@ class QueryService:
         expected_shapes: ExpectedShapes | None = None,
         given: Callable[[], pa.RecordBatch] | None = None,
         cancelled: Callable[[], bool] | None = None,
+        engine_limit: EngineLimit | None = None,
     ) -> PreparedStatement:
         """Check a statement and tell its types.
 
@@ -282,6 +284,7 @@ class QueryService:
             expected_shapes: What its names meant when its types were told before; None where they were not.
             given: Gives the values that it will run with; None where they are not known yet.
             cancelled: Tells, from any thread, whether the client took the statement back.
+            engine_limit: What the engine may take for the client; None for as much as for anybody.
 
         Returns:
             The statement with the schemas of its result and parameters.
@@ -291,7 +294,7 @@ class QueryService:
                 these.
             LivestateError: The statement is not valid, as its kind and message say.
         """
-        deadline = Deadline(self._timeout(session), cancelled)
+        deadline = Deadline(self._timeout(session), cancelled, engine_limit=engine_limit)
         return self._prepared.prepare(
             sql, session.dialect, session.read_point, deadline, expected_shapes, given
         )
@@ -645,7 +648,11 @@ class QueryService:
         return answer.result_now(started, until) if is_newest else None
 
     def key_stream(
-        self, store: str, columns: Sequence[str] | None = None, read_point: ReadPoint = NEWEST
+        self,
+        store: str,
+        columns: Sequence[str] | None = None,
+        read_point: ReadPoint = NEWEST,
+        engine_limit: EngineLimit | None = None,
     ) -> KeyStream:
         """Make ready to look up rows of one store by their keys, many times.
 
@@ -653,6 +660,7 @@ class QueryService:
             store: The name of a store.
             columns: Names of its columns; None for all.
             read_point: Which epochs may be read.
+            engine_limit: What the engine may take for the client; None for as much as for anybody.
 
         Returns:
             What answers batches of keys.
@@ -666,6 +674,7 @@ class QueryService:
             key_columns(self._source.tables(), store, columns),
             read_point,
             self._lag_limit,
+            engine_limit,
             has_peers=self._cluster.has_peers,
         )
 

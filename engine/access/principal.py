@@ -50,6 +50,7 @@ class LimitName(Enum):
     KEY_STREAMS = "max_key_streams"
     HELD_EPOCHS = "max_held_epochs"
     GATHERED_BYTES = "max_gathered_bytes"
+    ENGINE_BYTES = "max_engine_bytes"
     NOTIFICATIONS = "max_notifications_per_second"
     RESULT_BYTES = "max_result_bytes_per_second"
 
@@ -65,6 +66,19 @@ class Limit:
 
     most: int
     role: str
+
+
+@dataclass(frozen=True)
+class EngineLimit:
+    """What the engine may take at once for all statements of a principal together.
+
+    Attributes:
+        owner: Its name.
+        limit: How much, bytes.
+    """
+
+    owner: str
+    limit: Limit
 
 
 @dataclass(frozen=True)
@@ -92,6 +106,12 @@ class Principal:
         """What of the stores exists for it; None for everything."""
         reads_all = any(Permission.READ in BUILT_IN_ROLES.get(role, ()) for role in self.roles)
         return None if reads_all else scope_of(self.grants, self.name, self.claims)
+
+    @cached_property
+    def engine_limit(self) -> EngineLimit | None:
+        """What the engine may take for it; None for as much as for anybody."""
+        limit = self.limits.get(LimitName.ENGINE_BYTES)
+        return None if limit is None else EngineLimit(self.name, limit)
 
     @cached_property
     def permissions(self) -> frozenset[Permission]:

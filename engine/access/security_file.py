@@ -44,6 +44,8 @@ SECRET_ALGORITHMS = ("HS256", "HS384", "HS512")
 """What signs it by a secret that hosts share with whoever makes them."""
 LONGEST_NAME = 256
 """Characters in the name of a principal, a role or a claim."""
+LEAST_ENGINE_BYTES = 16 << 20
+"""With less the engine could hardly answer anything."""
 _CREDENTIALS_VERSION = 1
 _SHA256_DIGITS = 64
 
@@ -411,8 +413,9 @@ def _limits(tables: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Mapping[Lim
     for role, table in tables.items():
         found[role] = {name: table[name.value] for name in LimitName if name.value in table}
         for name, limit in found[role].items():
-            if limit < 1:
-                raise InvalidInput(f"The role {role} has {name.value} below 1.")
+            least = LEAST_ENGINE_BYTES if name is LimitName.ENGINE_BYTES else 1
+            if limit < least:
+                raise InvalidInput(f"The role {role} has {name.value} below {least}.")
     return found
 
 

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from engine.access.principal import EngineLimit
 from engine.access.scope import Scope
 from engine.cluster.reports import HostName, HostReport, HostStatus
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreName
@@ -32,6 +33,7 @@ class FragmentRequest:
         complete_until: Until when the epochs are known to lack no commit, microseconds since 1970 UTC; 0
             where that is not known. It is for the metadata.
         scope: What exists for whom it is run; None: everything.
+        engine_limit: What the engine may take for whom it is run; None: as much as for anybody.
     """
 
     sql: str
@@ -44,6 +46,7 @@ class FragmentRequest:
     digests: Mapping[GroupName, str] = field(default_factory=dict)
     complete_until: int = 0
     scope: Scope | None = None
+    engine_limit: EngineLimit | None = None
 
 
 class FragmentRows(Protocol):

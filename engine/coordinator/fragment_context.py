@@ -69,6 +69,7 @@ class FragmentContext:
             self.route.migrated,
             self.route.digests if is_reading else {},
             self.route.complete_until if is_reading else 0,
+            engine_limit=self.deadline.engine_limit,
         )
 
     def shares(self, text: QueryText, needs: Partitions) -> Shares:

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from engine.access.principal import EngineLimit
 from engine.coordinator.coordinator import Coordinator
 from engine.coordinator.distributed_query import DistributedQuery
 from engine.coordinator.lag_limit import LagLimit
@@ -279,6 +280,7 @@ class KeyStream:
         asked: The columns, as the client was told.
         read_point: Which epochs will do.
         lag_limit: How far behind what is read without a route may be.
+        engine_limit: What the engine may take for whoever has it; None for as much as for anybody.
         has_peers: Whether there are other hosts.
     """
 
@@ -289,6 +291,7 @@ class KeyStream:
         asked: KeyColumns,
         read_point: ReadPoint,
         lag_limit: LagLimit,
+        engine_limit: EngineLimit | None = None,
         *,
         has_peers: bool,
     ) -> None:
@@ -297,6 +300,7 @@ class KeyStream:
         self._coordinator = coordinator
         self._asked = self._current = asked
         self._read_point = read_point
+        self._engine_limit = engine_limit
         self._reads_here = not has_peers and read_point.is_newest
 
     @property
@@ -332,7 +336,8 @@ class KeyStream:
             answer = self._answer_here(columns, keys)
             if answer is not None:
                 return answer
-        return self._answer_by_statement(columns, keys, Deadline(timeout_seconds, cancelled))
+        deadline = Deadline(timeout_seconds, cancelled, engine_limit=self._engine_limit)
+        return self._answer_by_statement(columns, keys, deadline)
 
     def _current_columns(self) -> KeyColumns:
         """The columns with what the store is now."""

@@ -53,7 +53,7 @@ def open_database(
     limits = {
         "memory_limit": f"{memory_limit_bytes}B",
         "threads": str(threads),
-        "temp_directory": "" if spill is None else str(spill.path),
+        "temp_directory": "" if spill is None else str(spill.database_path()),
     }
     config: dict[str, str | bool | int | float | list[str]] = {**_LOCKED_DOWN, **limits}
     database = duckdb.connect(":memory:", config=config)

@@ -11,7 +11,7 @@ from threading import Lock
 from types import TracebackType
 from typing import Protocol
 
-from engine.access.principal import Limit
+from engine.access.principal import EngineLimit, Limit
 from engine.errors import Cancelled, DeadlineExceeded, LivestateError
 
 _log = logging.getLogger(__name__)
@@ -33,6 +33,10 @@ class Slot(Protocol):
     def gather_limit(self) -> Limit | None:
         """What the statement may gather of other hosts' rows, bytes; None for as much as any."""
 
+    @property
+    def engine_limit(self) -> EngineLimit | None:
+        """What the engine may take for it and the like; None for as much as for anybody's."""
+
     def idle(self, until: float | None) -> AbstractContextManager[None]:
         """Do without it for a block, and have it again behind one that does not fail.
 
@@ -46,12 +50,17 @@ class Slot(Protocol):
 
 
 class Deadline:
-    """The time a statement has, and whether its caller still wants it.
+    """The time a statement has, whether its caller still wants it, and what it may take meanwhile.
 
     Args:
         timeout_seconds: Time from now; None for no limit.
         cancelled: Tells, from any thread, whether the caller took the statement back; None if it cannot.
         slot: What the statement holds while it is computed; None for nothing.
+        engine_limit: As `Slot.engine_limit`, of what holds no slot.
+
+    Attributes:
+        at: When it is over, by the monotonic clock; None: never.
+        engine_limit: As `Slot.engine_limit`.
     """
 
     def __init__(
@@ -59,10 +68,12 @@ class Deadline:
         timeout_seconds: float | None,
         cancelled: Callable[[], bool] | None = None,
         slot: Slot | None = None,
+        engine_limit: EngineLimit | None = None,
     ) -> None:
         self._timeout_seconds = timeout_seconds
         self._cancelled = cancelled
         self._slot = slot
+        self.engine_limit = engine_limit if slot is None else slot.engine_limit
         self.at = None if timeout_seconds is None else time.monotonic() + timeout_seconds
 
     @property

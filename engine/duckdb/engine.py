@@ -1,7 +1,8 @@
 """The engine: DuckDB, locked down, over Arrow.
 
-One in-memory database without tables serves all statements (`engine.duckdb.database`). Every statement has a
-connection of its own, so that names of its objects are seen by no other.
+One in-memory database without tables serves all statements (`engine.duckdb.database`), but for those of
+principals whose memory is limited (`engine.duckdb.own_databases`). Every statement has a connection of its
+own, so that names of its objects are seen by no other.
 """
 
 from __future__ import annotations
@@ -16,15 +17,18 @@ from weakref import WeakSet
 import duckdb
 import pyarrow as pa
 
+from engine.access.principal import Limit
 from engine.duckdb.binder import Binder
-from engine.duckdb.database import open_database
 from engine.duckdb.deadline import NO_DEADLINE, Deadline, Watch, Watcher
-from engine.duckdb.engine_errors import ENGINE_FAILURES, BindingError, Failure, error_of, read_failure
+from engine.duckdb.engine_database import EngineConnection, EngineDatabase, EngineMemory
+from engine.duckdb.engine_errors import ENGINE_FAILURES, Allowance, BindingError, read_failure
 from engine.duckdb.growth import needs_worker
 from engine.duckdb.handover import MOST_LONG_ROWS, combine, repeats_long_values, rows_a_batch
+from engine.duckdb.own_databases import OwnDatabases
 from engine.duckdb.results import check_types, conversion, result_schema
 from engine.duckdb.small_query_slots import SmallQuerySlots
 from engine.duckdb.spill import SpillDirectory
+from engine.duckdb.worker_memory import WorkerMemory
 from engine.duckdb.worker_messages import EngineSettings, RunJob
 from engine.duckdb.worker_pool import IDLE_WORKERS, IdleWorkers, Stream, WorkerPool, WorkerRows
 from engine.errors import InvalidInput, LivestateError
@@ -40,24 +44,8 @@ which takes a fifth longer.
 FEW_ROWS = 10_000
 """Scans up to this size are handed over in one piece: the engine spends 30 µs on each."""
 
-MIN_WORKER_MEMORY_BYTES = 64 << 20
-
 _EXPLAIN = "EXPLAIN "
-_MEMORY = "SELECT sum(memory_usage_bytes), sum(temporary_storage_bytes) FROM duckdb_memory()"
 _FAILURES = (*ENGINE_FAILURES, OSError, pa.ArrowException)
-
-
-@dataclass(frozen=True)
-class EngineMemory:
-    """What an engine takes.
-
-    Attributes:
-        nbytes: Memory, in bytes.
-        spilled_bytes: Bytes of its files.
-    """
-
-    nbytes: int
-    spilled_bytes: int
 
 
 @dataclass(frozen=True)
@@ -191,25 +179,18 @@ def with_live_rows(sql: str, scans: Mapping[str, pa.Schema]) -> str:
     return sql
 
 
-def worker_memory(memory_limit_bytes: int) -> int:
-    """Memory for the engine of a worker, in bytes.
-
-    Args:
-        memory_limit_bytes: That of the engine whose statements it runs.
-    """
-    return min(memory_limit_bytes, max(memory_limit_bytes // 8, MIN_WORKER_MEMORY_BYTES))
-
-
 class Engine:
     """A locked-down DuckDB.
 
     Args:
-        memory_limit_bytes: Memory for all statements together, beyond the Arrow data they read.
+        memory_limit_bytes: Memory for all statements together, beyond the Arrow data they read; and as much
+            again for those of principals whose memory is limited.
         threads: Worker threads for all statements together.
         spill: Where it puts what the memory does not hold, until it is closed; None: nowhere, and statements
             fail that need more.
         idle_workers: Processes for statements that this one could not bound or end; None: this is such a
             process.
+        limit: What its memory is a part of, if this is the engine of a worker; None for that of an engine.
 
     Attributes:
         binder: Tells columns of statements that are not run yet.
@@ -221,25 +202,25 @@ class Engine:
         threads: int,
         spill: SpillDirectory | None = None,
         idle_workers: IdleWorkers | None = IDLE_WORKERS,
+        limit: Limit | None = None,
     ) -> None:
-        self._memory_limit_bytes = memory_limit_bytes
         self._threads = threads
         self._spill = spill
         self._workers = None if idle_workers is None else WorkerPool(idle_workers)
+        self._worker_memory = WorkerMemory(memory_limit_bytes)
         self._worker_rows: WeakSet[WorkerRows] = WeakSet()
         self._lock = threading.Lock()
         self._watcher = Watcher()
         self._slots = SmallQuerySlots(threads)
         self.binder = Binder(self._workers)
-        self._database = open_database(memory_limit_bytes, threads, spill)
+        allowance = Allowance(memory_limit_bytes, limit, in_worker=idle_workers is None)
+        self._database = EngineDatabase(allowance, threads, spill)
+        self._own_databases = OwnDatabases(memory_limit_bytes, threads, spill)
 
     def memory(self) -> EngineMemory:
         """What all statements take that run in this process."""
-        with self._lock:
-            connection = self._database.cursor()
-        with connection:
-            found = connection.execute(_MEMORY).fetchone()
-        return EngineMemory(*(int(each or 0) for each in found or (0, 0)))
+        shared, own = self._database.memory(), self._own_databases.memory()
+        return EngineMemory(shared.nbytes + own.nbytes, shared.spilled_bytes + own.spilled_bytes)
 
     def small_query_slot(self, sql: str, read_bytes: int, deadline: Deadline) -> AbstractContextManager[None]:
         """The slot of a statement that computes in this process, as `SmallQuerySlots.occupy`; nothing for one
@@ -331,12 +312,11 @@ class Engine:
             needs_worker(sql, parameters) or repeats_long_values(sql, tables, parameters)
         ):
             return self._run_in_worker(self._workers, sql, tables, parameters, deadline, names)
-        with self._lock:
-            connection = self._database.cursor()
+        limit = deadline.engine_limit
+        connection = self._database.connect() if limit is None else self._own_databases.connect(limit)
         return LocalRows(
-            self,
             connection,
-            self._watcher.watch(deadline, connection.interrupt),
+            self._watcher.watch(deadline, connection.duckdb.interrupt),
             sql,
             tables,
             parameters,
@@ -352,43 +332,29 @@ class Engine:
         deadline: Deadline,
         names: Sequence[str] | None,
     ) -> WorkerRows:
-        settings = EngineSettings(
-            worker_memory(self._memory_limit_bytes),
-            self._threads,
-            None if self._spill is None else self._spill.path,
-            0 if self._spill is None else self._spill.limit_bytes,
-        )
-        job = RunJob(sql, {}, {}, tuple(parameters), names, settings)
-        rows = WorkerRows(workers, job, tables, deadline, self._watcher)
+        spill = self._spill
+        with ExitStack() as unless_begun:
+            share = self._worker_memory.take(deadline.engine_limit)
+            unless_begun.callback(share.give)
+            settings = EngineSettings(
+                share.allowance,
+                self._threads,
+                None if spill is None else spill.path,
+                0 if spill is None else spill.limit_bytes,
+            )
+            job = RunJob(sql, {}, {}, tuple(parameters), names, settings)
+            rows = WorkerRows(workers, job, tables, deadline, self._watcher, share)
+            unless_begun.pop_all()
         with self._lock:
             self._worker_rows.add(rows)
         return rows
 
-    def error(self, failure: Failure) -> LivestateError:
-        """What to raise for a failure of the engine; a broken engine is replaced for the statements that come
-        after.
-
-        Args:
-            failure: What the engine reports.
-
-        Returns:
-            The error to raise.
-        """
-        if failure.is_fatal:
-            with self._lock:
-                self._database = open_database(self._memory_limit_bytes, self._threads, self._spill)
-        return error_of(
-            failure,
-            self._memory_limit_bytes,
-            None if self._spill is None else self._spill.limit_bytes,
-            in_worker=self._workers is None,
-        )
-
     def close(self) -> None:
         """Stop the engine. Statements still running end with an error."""
         self._watcher.close()
+        self._database.close()
+        self._own_databases.close()
         with self._lock:
-            self._database.close()
             running = list(self._worker_rows)
         for rows in running:
             rows.interrupt()
@@ -402,15 +368,13 @@ class LocalRows:
 
     def __init__(
         self,
-        engine: Engine,
-        connection: duckdb.DuckDBPyConnection,
+        connection: EngineConnection,
         watch: Watch,
         sql: str,
         tables: Mapping[str, pa.Table | Stream],
         parameters: Sequence[Any],
         names: Sequence[str] | None,
     ) -> None:
-        self._engine = engine
         self._connection = connection
         self._watch = watch
         self._streams = [table for table in tables.values() if not isinstance(table, pa.Table)]
@@ -435,13 +399,12 @@ class LocalRows:
         parameters: Sequence[Any],
         names: Sequence[str] | None,
     ) -> None:
+        connection = self._connection.duckdb
         for name, table in tables.items():
             # Of a table as such, unlike a stream, the engine knows the number of rows, by which it orders
             # joins.
-            self._connection.register(name, table)
-        self._relation = (
-            self._connection.sql(sql, params=list(parameters)) if parameters else self._connection.sql(sql)
-        )
+            connection.register(name, table)
+        self._relation = connection.sql(sql, params=list(parameters)) if parameters else connection.sql(sql)
         self._rows_a_batch = rows_a_batch(map(str, self._relation.types), sql, tables, parameters)
         self._reader = self._relation.to_arrow_reader(self._rows_a_batch)
         self.columns = named_columns(
@@ -474,7 +437,7 @@ class LocalRows:
         """End the statement from another thread: its next batch is an error."""
         with suppress(duckdb.Error):
             # It may have just ended.
-            self._connection.interrupt()
+            self._connection.duckdb.interrupt()
 
     def _start_error(self, error: Exception, sql: str, parameters: Sequence[Any]) -> BaseException:
         """What a statement that was not begun raises."""
@@ -485,7 +448,7 @@ class LocalRows:
     def _refusal(self, sql: str, parameters: Sequence[Any]) -> BindingError | None:
         """Where a statement is wrong that the engine refused: only EXPLAIN reports it in full."""
         try:
-            self._connection.execute(f"{_EXPLAIN}{sql}", list(parameters)).fetchall()
+            self._connection.duckdb.execute(f"{_EXPLAIN}{sql}", list(parameters)).fetchall()
         except _FAILURES as error:
             failure = read_failure(error)
             start = None if failure.start is None else failure.start - len(_EXPLAIN)
@@ -501,7 +464,7 @@ class LocalRows:
                 return stream.error
         if self._watch.error is not None:
             return self._watch.error
-        return self._watch.deadline.error() or self._engine.error(read_failure(error))
+        return self._watch.deadline.error() or self._connection.database.error(read_failure(error))
 
     def close(self) -> None:
         """End the statement and free what it holds. May be called again."""

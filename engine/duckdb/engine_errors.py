@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import duckdb
 
+from engine.access.principal import Limit, LimitName
 from engine.errors import Defect, InvalidInput, LimitExceeded, LivestateError, Unsupported
 
 ENGINE_FAILURES = (duckdb.Error, UnicodeDecodeError)
@@ -90,6 +91,38 @@ class Failure:
         return self.kind in {"fatal", "internal", _REFUSED_BY_FUNCTION}
 
 
+@dataclass(frozen=True)
+class Allowance:
+    """What a database of the engine may take.
+
+    Attributes:
+        nbytes: Memory, in bytes.
+        limit: What the roles of a principal allow, where it has the database alone; None: it is for anybody.
+        in_worker: Whether it is that of a worker, which has a part of the memory.
+    """
+
+    nbytes: int
+    limit: Limit | None = None
+    in_worker: bool = False
+
+    @property
+    def words(self) -> str:
+        """What it is, as the end of "more memory than"."""
+        role = (
+            None
+            if self.limit is None
+            else f"the {self.limit.most} bytes of the role {self.limit.role} ({LimitName.ENGINE_BYTES.value})"
+        )
+        if self.in_worker:
+            part = "an eighth of memory_limit_bytes, or 64 MiB" if role is None else f"a part of {role}"
+            return f"statements that make long values or lists may have ({self.nbytes} bytes; {part})"
+        if self.limit is None:
+            return f"memory_limit_bytes allows ({self.nbytes} bytes)"
+        if self.nbytes < self.limit.most:
+            return f"memory_limit_bytes leaves it now ({self.nbytes} bytes) of {role}"
+        return f"{role}, which its principal's statements share"
+
+
 class BindingError(Exception):
     """The engine refused a statement; the caller, who knows the text, says where.
 
@@ -154,31 +187,18 @@ def _parse_report(report: Mapping[str, object]) -> Failure:
     return Failure(kind.replace(" ", "").lower(), message, subtype, name, start, length, entry)
 
 
-def error_of(
-    failure: Failure,
-    memory_limit_bytes: int,
-    spill_limit_bytes: int | None = None,
-    *,
-    in_worker: bool = False,
-) -> LivestateError:
+def error_of(failure: Failure, allowance: Allowance, spill_limit_bytes: int | None = None) -> LivestateError:
     """The error to raise for a failure.
 
     Args:
         failure: What the engine reports.
-        memory_limit_bytes: The engine's memory limit.
+        allowance: What its database may take.
         spill_limit_bytes: What it may put on disk; None: nothing.
-        in_worker: Whether this is the engine of a worker, which has a part of the memory.
 
     Returns:
         An error of the kind that says what the caller should do.
     """
-    allowed = f"memory_limit_bytes allows ({memory_limit_bytes} bytes)"
-    if in_worker:
-        allowed = (
-            f"statements that make long values or lists may have ({memory_limit_bytes} bytes; an eighth of "
-            "memory_limit_bytes, or 64 MiB)"
-        )
-    needs = f"The statement needs more memory than {allowed}"
+    needs = f"The statement needs more memory than {allowance.words}"
     if failure.kind in _LACK_OF_MEMORY:
         return LimitExceeded(_too_big(needs, spill_limit_bytes))
     if failure.kind == "io" and spill_limit_bytes is not None:

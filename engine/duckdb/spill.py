@@ -42,6 +42,12 @@ class SpillDirectory:
                 f"The engine's spill directory cannot be used: {error.strerror or error.args[0]}."
             ) from error
 
+    def database_path(self) -> Path:
+        """Where one database of the engine puts its files, and no other: it names them as others do. It makes
+        the directory when it needs it, and removes it when it is closed.
+        """
+        return self.path / secrets.token_hex(16)
+
     def rows_file(self) -> Path:
         """Where a file of gathered rows may be, which is not there yet.
 

@@ -26,7 +26,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from engine import errors
-from engine.duckdb.engine_errors import BindingError, Failure, NotBoundError
+from engine.duckdb.engine_errors import Allowance, BindingError, Failure, NotBoundError
 from engine.errors import Defect, LimitExceeded, LivestateError
 from engine.plan.query_text import ReadColumn
 
@@ -57,13 +57,13 @@ class EngineSettings:
     """How a worker's engine is opened.
 
     Attributes:
-        memory_limit_bytes: As for `engine.duckdb.engine.Engine`.
-        threads: As there.
+        allowance: What it may take.
+        threads: As for `engine.duckdb.engine.Engine`.
         spill_parent: Directory for its spill directory, not there yet; None: it does not spill.
         spill_limit_bytes: What it may put there.
     """
 
-    memory_limit_bytes: int
+    allowance: Allowance
     threads: int
     spill_parent: Path | None = None
     spill_limit_bytes: int = 0

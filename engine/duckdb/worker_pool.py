@@ -27,6 +27,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from engine.duckdb.deadline import POLL_SECONDS, Deadline, Watcher
+from engine.duckdb.worker_memory import WorkerShare
 from engine.duckdb.worker_messages import (
     BATCH,
     END,
@@ -484,6 +485,7 @@ class WorkerRows:
         tables: What it reads.
         deadline: When it must end.
         watcher: Ends it then, also while nobody asks for rows.
+        share: What the worker may take; given back at the end.
 
     Attributes:
         columns: Names of its columns and the engine's own types.
@@ -497,7 +499,9 @@ class WorkerRows:
         tables: Mapping[str, pa.Table | Stream],
         deadline: Deadline,
         watcher: Watcher,
+        share: WorkerShare,
     ) -> None:
+        self._share = share
         streams = {
             name: table
             for name, table in tables.items()
@@ -544,6 +548,7 @@ class WorkerRows:
         """End the statement and free what it holds. May be called again."""
         self._watch.__exit__(None, None, None)
         self._session.close()
+        self._share.give()
 
 
 def bound_columns(pool: WorkerPool, job: BindJob, deadline: Deadline) -> tuple[ReadColumn, ...]:

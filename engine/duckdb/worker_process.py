@@ -169,7 +169,7 @@ class WorkerProcess:
 
     def _run_statement(self, job: RunJob) -> None:
         engine = self._engine_with(job.settings)
-        _limit_memory(self._floor_bytes + job.settings.memory_limit_bytes + ROOM_BYTES)
+        _limit_memory(self._floor_bytes + job.settings.allowance.nbytes + ROOM_BYTES)
         tables = self._inputs.tables(job.tables)
         streams = {
             name: InputStream(self._inputs, name, decode_rows(schema).schema)
@@ -198,7 +198,13 @@ class WorkerProcess:
                 return engine
             self._engine = None
             engine.close()
-        engine = Engine(settings.memory_limit_bytes, settings.threads, _spill_directory(settings), None)
+        engine = Engine(
+            settings.allowance.nbytes,
+            settings.threads,
+            _spill_directory(settings),
+            None,
+            settings.allowance.limit,
+        )
         self._engine = settings, engine
         self._floor_bytes = _data_bytes()
         return engine

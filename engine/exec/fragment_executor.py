@@ -70,7 +70,7 @@ class FragmentExecutor:
             () if request.parameters is None else tuple(column[0] for column in request.parameters.columns)
         )
         inputs = {name: _one_batch(table) for name, table in request.inputs.items()}
-        deadline = Deadline(request.timeout_seconds, cancelled)
+        deadline = Deadline(request.timeout_seconds, cancelled, engine_limit=request.engine_limit)
         try:
             bound = self._fragments.bind(
                 request.sql,

@@ -114,7 +114,7 @@ class Fragments:
         Args:
             ticket: The fragment.
             context: The call's `flight.ServerCallContext`.
-            principal: Who calls: what exists for it is read, whatever the ticket says.
+            principal: Who calls: what exists for it is read, and its limits hold, whatever the ticket says.
 
         Returns:
             The stream that answers DoGet.
@@ -141,7 +141,11 @@ class Fragments:
             unless_answered.callback(call.end)
             with self._endpoint_slots.occupy(ticket.request.timeout_seconds, share_of(principal)) as waited:
                 call.state = CallState.RUNNING
-                request = replace(_shorten_timeout(ticket.request, waited, call), scope=principal.scope)
+                request = replace(
+                    _shorten_timeout(ticket.request, waited, call),
+                    scope=principal.scope,
+                    engine_limit=principal.engine_limit,
+                )
                 result = self._runner.execute_fragment(request, call.is_cancelled)
                 terms = Terms(self._callers, principal, self._ledger.result_pace(principal))
                 stream = result_stream(result, call, context, terms)

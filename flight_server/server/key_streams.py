@@ -215,7 +215,9 @@ class KeyStreams:
         service = self._service.restrict(principal.scope)
         place = self._places.open(principal)
         try:
-            stream = service.key_stream(request.store, request.columns, request.read_point)
+            stream = service.key_stream(
+                request.store, request.columns, request.read_point, principal.engine_limit
+            )
             _begin(stream, reader, writer)
             self._answer_messages(
                 context, principal, audited, place, stream, request.timeout_seconds, reader, writer

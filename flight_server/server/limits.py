@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from engine.access.principal import Limit, LimitName, Principal
+from engine.access.principal import EngineLimit, Limit, LimitName, Principal
 from engine.errors import LimitExceeded
 from flight_server.server.running_calls import stopping_error
 from flight_server.server.server_figures import SlotFigures
@@ -89,12 +89,14 @@ class Share:
         limit: How many it may hold; None for as many as there are.
         waiting: How many of its requests may wait for one; None for as many as anybody's.
         gathered: Bytes of other hosts' rows that each of its statements may hold; None for as many as any.
+        engine: What the engine may take for all of its statements; None for as much as for anybody's.
     """
 
     owner: str = ""
     limit: Limit | None = None
     waiting: Limit | None = None
     gathered: Limit | None = None
+    engine: EngineLimit | None = None
 
 
 NO_SHARE = Share()
@@ -111,7 +113,7 @@ def share_of(principal: Principal) -> Share:
     if not limits:
         return Share(principal.name)
     names = (LimitName.STATEMENTS, LimitName.WAITING, LimitName.GATHERED_BYTES)
-    return Share(principal.name, *map(limits.get, names))
+    return Share(principal.name, *map(limits.get, names), engine=principal.engine_limit)
 
 
 @dataclass(eq=False)
@@ -334,6 +336,11 @@ class HeldSlot:
     def gather_limit(self) -> Limit | None:
         """As `Slot.gather_limit`."""
         return self._share.gathered
+
+    @property
+    def engine_limit(self) -> EngineLimit | None:
+        """As `Slot.engine_limit`."""
+        return self._share.engine
 
     def give(self) -> None:
         """Give it back, if it is held."""

@@ -240,6 +240,7 @@ class Statements:
                 statement.expected_shapes,
                 None if given is None else given.batch,
                 call.is_cancelled,
+                self._principal.engine_limit,
             )
         finally:
             call.end()
@@ -521,7 +522,11 @@ class Statements:
             return pa.record_batch(
                 [json_array(name, value, None) for name, value in zip(names, given, strict=True)], names
             )
-        wanted = self._service.prepare(request.statement.sql, engine_session(request.statement)).parameters
+        wanted = self._service.prepare(
+            request.statement.sql,
+            engine_session(request.statement),
+            engine_limit=self._principal.engine_limit,
+        ).parameters
         if len(given) != len(wanted):
             raise InvalidInput(f"The statement has {len(wanted)} parameters, and the ticket {len(given)}.")
         if isinstance(given, Mapping) and set(given) != set(wanted.names):

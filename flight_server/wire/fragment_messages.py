@@ -21,6 +21,8 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import flight
 
+from engine.access.principal import EngineLimit, Limit
+from engine.access.scope import Scope
 from engine.cluster.fragments import FragmentRequest
 from engine.errors import InvalidInput, LimitExceeded
 from engine.model.schema import MAX_PARTITIONS, Epoch, GroupName, PartitionId, StoreName
@@ -37,6 +39,10 @@ may be left out, as an older version does, and nothing is compared then.
 SCOPED_FORMAT = 5
 """That of fragments for whose principals a part of the stores exists alone: an older host, which would run
 them over all rows, refuses them.
+"""
+LIMITED_FORMAT = 6
+"""That of fragments for whose principals the engine may take so much alone, with a scope or without: an older
+host would let them take more, and refuses them.
 """
 PIECE_BYTES = 4 << 20
 """About how large a piece of an input is."""
@@ -84,7 +90,7 @@ class FragmentTicket:
         }
         message = new(
             "FragmentRequest",
-            format=FORMAT if request.scope is None else SCOPED_FORMAT,
+            format=_format(request),
             sql=request.sql,
             epochs=dict(request.epochs),
             partitions=lists,
@@ -95,6 +101,7 @@ class FragmentTicket:
             digests=request.digests,
             complete_until=request.complete_until,
             scope=b"" if request.scope is None else scope_bytes(request.scope),
+            engine_limit=_limit_message(request.engine_limit),
         )
         if request.parameters is not None:
             packed = Parameters.from_batch(request.parameters)
@@ -120,7 +127,7 @@ def parse_fragment(data: bytes) -> FragmentTicket:
             "is for: send SQL with DoGet."
         )
     message: Message = parse("FragmentRequest", data[len(FRAGMENT_MARK) :])
-    if message.format not in (FORMAT, SCOPED_FORMAT):
+    if message.format not in (FORMAT, SCOPED_FORMAT, LIMITED_FORMAT):
         raise InvalidInput(
             f"The fragment has format {message.format}, and this host reads {FORMAT}: run one version of "
             "livestate on all hosts."
@@ -145,12 +152,39 @@ def parse_fragment(data: bytes) -> FragmentTicket:
         },
         digests={GroupName(group): digest for group, digest in message.digests.items()},
         complete_until=message.complete_until,
-        scope=parse_scope(message.scope) if message.format == SCOPED_FORMAT else None,
+        scope=_scope(message),
+        engine_limit=_engine_limit(message.engine_limit) if message.format == LIMITED_FORMAT else None,
     )
     inputs = tuple(message.inputs)
     if not all(inputs) or len(set(inputs)) < len(inputs):
         raise InvalidInput("The inputs of a fragment must have names, each its own.")
     return FragmentTicket(request, inputs, message.call_id)
+
+
+def _format(request: FragmentRequest) -> int:
+    if request.engine_limit is not None:
+        return LIMITED_FORMAT
+    return FORMAT if request.scope is None else SCOPED_FORMAT
+
+
+def _scope(message: Message) -> Scope | None:
+    is_scoped = message.format == SCOPED_FORMAT or (message.format == LIMITED_FORMAT and message.scope)
+    return parse_scope(message.scope) if is_scoped else None
+
+
+def _limit_message(found: EngineLimit | None) -> Message | None:
+    if found is None:
+        return None
+    return new("EngineLimit", owner=found.owner, bytes=found.limit.most, role=found.limit.role)
+
+
+def _engine_limit(message: Message) -> EngineLimit:
+    if message.bytes < 1 or not message.owner:
+        raise InvalidInput(
+            "The fragment does not say what the engine may take for it: run one version of livestate on all "
+            "hosts."
+        )
+    return EngineLimit(message.owner, Limit(message.bytes, message.role))
 
 
 def _epoch(group: str, epoch: int) -> Epoch:

@@ -125,7 +125,9 @@ _TABLE: Mapping[str, tuple[str, ...]] = {
         "map string digests = 11",
         "int64 complete_until = 12",
         "bytes scope = 13",
+        "EngineLimit engine_limit = 14",
     ),
+    "EngineLimit": ("string owner = 1", "int64 bytes = 2", "string role = 3"),
 }
 
 _Field = descriptor_pb2.FieldDescriptorProto

@@ -45,10 +45,17 @@ def add(directory: Path, factor: int) -> int:
 def pair(directory: Path, scheme: str = "grpc", **options: Any) -> Iterator[Sequence[Host]]:
     """Two hosts with all rows between them."""
     add(directory, 1)
-    ports = free_ports("127.0.0.1", 0, 2)
+    with several("ab", directory, scheme, **options) as hosts:
+        yield hosts
+
+
+@contextmanager
+def several(names: str, directory: Path, scheme: str = "grpc", **options: Any) -> Iterator[Sequence[Host]]:
+    """Hosts with names of one letter that have all rows of a changelog between them."""
+    ports = free_ports("127.0.0.1", 0, len(names))
     entries = tuple(
         HostEntry(HostName(name), f"{scheme}://127.0.0.1:{port}")
-        for name, port in zip("ab", ports, strict=True)
+        for name, port in zip(names, ports, strict=True)
     )
     deployment = Deployment(str(directory / "changelog"), entries)
     with ExitStack() as resources:

@@ -13,6 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.access.principal import EngineLimit, Limit
+from engine.access.scope import Grant, Scope
 from engine.cluster.fragments import FragmentRequest
 from engine.cluster.reports import GroupReport, HostName, HostReport, Progress, ReadableEpoch, StoreReport
 from engine.errors import InvalidInput, LimitExceeded
@@ -20,6 +22,7 @@ from engine.model.schema import Epoch, GroupName, PartitionId, StoreName
 from flight_server.wire.fragment_messages import (
     FORMAT,
     FRAGMENT_MARK,
+    LIMITED_FORMAT,
     UPLOAD_SCHEMA,
     FragmentTicket,
     InputSpace,
@@ -27,7 +30,7 @@ from flight_server.wire.fragment_messages import (
     parse_fragment,
     upload_pieces,
 )
-from flight_server.wire.messages import new
+from flight_server.wire.messages import new, parse
 from flight_server.wire.report_messages import SentReport, parse_report
 
 REQUEST = FragmentRequest(
@@ -73,6 +76,14 @@ def test_a_request_survives_the_trip() -> None:
     )
 
 
+@pytest.mark.parametrize("scope", [None, Scope((Grant(("plays",)),), (("desk", "fx"),))])
+def test_a_limit_of_the_engine_survives_the_trip(scope: Scope | None) -> None:
+    limited = replace(REQUEST, scope=scope, engine_limit=EngineLimit("ann", Limit(2**40, "desk")))
+    data = FragmentTicket.from_request(limited).to_bytes()
+    assert parse_fragment(data) == FragmentTicket(limited)
+    assert parse("FragmentRequest", data[len(FRAGMENT_MARK) :]).format == LIMITED_FORMAT
+
+
 def _forge(**fields: Any) -> bytes:
     return FRAGMENT_MARK + bytes(
         new("FragmentRequest", **{"format": FORMAT, "sql": "SELECT 1", **fields}).SerializeToString()
@@ -87,6 +98,12 @@ def _forge(**fields: Any) -> bytes:
         (FRAGMENT_MARK + b"\xff\xff", "damaged"),
         (FRAGMENT_MARK, "format 0"),
         (_forge(format=1), "format 1"),
+        (_forge(format=LIMITED_FORMAT), "what the engine may take"),
+        (_forge(format=LIMITED_FORMAT, engine_limit=new("EngineLimit", bytes=9)), "what the engine may take"),
+        (
+            _forge(format=LIMITED_FORMAT, engine_limit=new("EngineLimit", owner="ann", bytes=-1)),
+            "what the engine may take",
+        ),
         (_forge(generations={"g": 0}), "generation 0"),
         (_forge(timeout=-1.0), "timeout"),
         (_forge(timeout=float("nan")), "timeout"),

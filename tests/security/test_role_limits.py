@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
-from engine.access.principal import Limit, LimitName, Principal, Proof
+from engine.access.principal import EngineLimit, Limit, LimitName, Principal, Proof
+from engine.changelog import Changelog, append_table
+from engine.cluster.fragments import FragmentRequest
 from engine.errors import Cancelled, LimitExceeded
-from engine.model.schema import Epoch, GroupName
+from engine.model.schema import Epoch, GroupName, define_store
+from engine.service import QueryOptions
 from flight_server.cli.credentials import add_token
 from flight_server.client.client import Client
 from flight_server.client.connection_options import ConnectionOptions
+from flight_server.client.secret_files import write_secret
 from flight_server.host.host import Host, HostOptions
 from flight_server.server.connections import COUNTED_SECONDS, KEPT_SECONDS, MOST_KEPT, Connections
 from flight_server.server.ledger import Ledger, Pace
 from flight_server.server.limits import Share, Slots
+from tests.protocol.test_cluster_hosts import several
 from tests.security.test_scopes import ROWS, TRADES, append
 from tests.support.started_host import start_host
-from tests.support.waiting import wait_until
+from tests.support.waiting import wait_until, wait_until_served
 
 ROLES = """
 [roles.desk]
@@ -194,3 +202,94 @@ def found(client: Client, sql: str) -> list[tuple[str, int]]:
 
 def rows_counted(client: Client, sql: str) -> list[int]:
     return [rows for _, rows in found(client, sql)]
+
+
+EVENTS = define_store("events", pa.schema([("id", pa.int64()), ("note", pa.string())]), ["id"], partitions=6)
+MANY = 300_000
+EVENT_ROWS = pa.table(
+    {
+        "id": pa.array(range(MANY), pa.int64()),
+        "note": [f"what somebody says of event {key * 7919 % MANY:08}" for key in range(MANY)],
+    }
+)
+GROUPS = "SELECT note, count(*) AS n, min(id) AS id FROM events GROUP BY note"
+ENGINE_BYTES = 16 << 20
+ENGINE_ROLES = f"""
+[roles.desk]
+stores = ["*"]
+max_engine_bytes = {ENGINE_BYTES}
+[roles.more]
+stores = ["*"]
+max_engine_bytes = {1 << 29}
+[roles.all]
+stores = ["*"]
+"""
+CALLERS = {"ann": ["desk"], "bob": ["all"], "eve": ["desk", "more"], "job": ["desk", "all"]}
+
+
+@pytest.fixture(scope="module", params=["a", "abc"], ids=["one host", "three hosts"])
+def event_hosts(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Sequence[Host], dict[str, str]]]:
+    place = tmp_path_factory.mktemp("engine")
+    append_table(Changelog.open(str(place / "changelog")), EVENTS, EVENT_ROWS)
+    write_secret(place / "peer", add_token(place / "tokens.toml", "host", ["peer"], {}, None).encode())
+    tokens = {
+        name: add_token(place / "tokens.toml", name, roles, {}, None) for name, roles in CALLERS.items()
+    }
+    (place / "security.toml").write_text(
+        f'[security]\ntokens = "tokens.toml"\npeer_token = "peer"\n{ENGINE_ROLES}'
+    )
+    options: dict[str, Any] = {
+        "security": place / "security.toml",
+        "queries": QueryOptions(memory_limit_bytes=1 << 30, spill_limit_bytes=0),
+    }
+    with several(request.param, place, **options) as hosts:
+        for host in hosts:
+            with Client(ConnectionOptions((host.uri,), tokens["bob"]), timeout_seconds=60) as client:
+                wait_until_served(lambda client=client: count_of(client) == MANY)  # type: ignore[misc] # mypy gives lambdas with defaults no type
+        yield hosts, tokens
+
+
+def count_of(client: Client) -> int:
+    (found,) = client.query("SELECT count(*) AS n FROM events").read_all()["n"].to_pylist()
+    return int(found)
+
+
+def groups_of(hosts: Sequence[Host], token: str) -> int:
+    with Client(ConnectionOptions((hosts[0].uri,), token), timeout_seconds=60) as client:
+        rows: int = client.query(GROUPS).read_all().num_rows
+        return rows
+
+
+def test_a_role_has_so_much_of_the_engine(event_hosts: tuple[Sequence[Host], dict[str, str]]) -> None:
+    hosts, tokens = event_hosts
+    words = rf"more memory than the {ENGINE_BYTES} bytes of the role desk \(max_engine_bytes\)"
+    with ThreadPoolExecutor(len(CALLERS)) as pool:
+        found = {name: pool.submit(groups_of, hosts, token) for name, token in tokens.items()}
+        with pytest.raises(LimitExceeded, match=words):
+            found["ann"].result(60)
+        # A principal has the highest limit of its roles, and none where one of them has none.
+        assert [found[name].result(60) for name in ("bob", "eve", "job")] == [MANY] * 3
+    with Client(ConnectionOptions((hosts[0].uri,), tokens["ann"]), timeout_seconds=60) as ann:
+        assert count_of(ann) == MANY
+        assert ann.query("SELECT note FROM events WHERE id = 7").read_all().num_rows == 1
+        with pytest.raises(LimitExceeded, match=words):
+            ann.query("SELECT id FROM events ORDER BY note").read_all()
+
+
+def test_the_limit_holds_on_every_host(event_hosts: tuple[Sequence[Host], dict[str, str]]) -> None:
+    """A fragment brings it along."""
+    for host in event_hosts[0]:
+        service = host._service
+        assert service is not None
+        request = FragmentRequest(
+            'SELECT md5(note) AS m, count(*) AS n FROM "main"."events" GROUP BY m',
+            {EVENTS.group: Epoch(1)},
+            {EVENTS.name: service.source.report()[1][EVENTS.name].partitions},
+        )
+        with service.execute_fragment(request) as rows:
+            assert rows.read_all().num_rows > 0
+        limit = EngineLimit("ann", Limit(1 << 20, "desk"))
+        with pytest.raises(LimitExceeded, match=r"1048576 bytes of the role desk \(max_engine_bytes\)"):
+            service.execute_fragment(replace(request, engine_limit=limit)).read_all()

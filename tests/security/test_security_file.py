@@ -160,6 +160,7 @@ def test_roles_that_read_a_part_and_limits_of_roles() -> None:
         ('[roles.x]\nstores = "a"', "an array of texts"),
         ("[roles.x]\nstores = [1]", "an array of texts"),
         ('[roles.x]\nstores = ["a"]\nmax_statements = 0', "max_statements below 1"),
+        ('[roles.x]\nstores = ["a"]\nmax_engine_bytes = 16777215', "max_engine_bytes below 16777216"),
         ('[roles.x]\nstores = ["a"]\ngrant = 1', "the field grant, which is not known"),
         ('[roles.reader]\nstores = ["a"]', "which is built in, has the field stores"),
         ('[roles."a\\nb"]\nstores = ["a"]', "cannot be shown"),

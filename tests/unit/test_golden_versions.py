@@ -15,6 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from engine.access.principal import EngineLimit, Limit
 from engine.access.scope import Grant, Scope
 from engine.access.security_file import parse_tokens, parse_users
 from engine.changelog.checksummed_json import unseal
@@ -113,6 +114,7 @@ GOLDEN_FILES: Mapping[str, tuple[str, Number]] = {
     "flight_server.wire.diagnosis_messages.FORMAT": ("diagnoses/*.json", number_of_json),
     "flight_server.wire.fragment_messages.FORMAT": ("wire_*/fragment.bin", number_of_fragment),
     "flight_server.wire.fragment_messages.SCOPED_FORMAT": ("fragments/*.bin", number_of_fragment),
+    "flight_server.wire.fragment_messages.LIMITED_FORMAT": ("fragments/*.bin", number_of_fragment),
     "flight_server.wire.key_messages.VERSION": ("key_streams/*.request.json", number_of_json),
     "flight_server.wire.report_messages.FORMAT": ("wire_*/report.json", number_of_json),
 }
@@ -227,6 +229,13 @@ def test_fragments_of_a_part_of_the_stores_are_read() -> None:
     ticket = parse_fragment((GOLDEN / "fragments" / "5.bin").read_bytes())
     grant = Grant(("trades", "positions_*"), ("*",), "desk = claim('desk')")
     assert ticket.request.scope == Scope((grant,), (("desk", "fx"),))
+
+
+def test_fragments_with_a_limit_of_the_engine_are_read() -> None:
+    ticket = parse_fragment((GOLDEN / "fragments" / "6.bin").read_bytes())
+    grant = Grant(("trades", "positions_*"), ("*",), "desk = claim('desk')")
+    assert ticket.request.scope == Scope((grant,), (("desk", "fx"),))
+    assert ticket.request.engine_limit == EngineLimit("ann", Limit(1 << 28, "desk"))
 
 
 def test_messages_of_key_streams_are_read() -> None:

@@ -277,6 +277,7 @@ class Waiting:
         self._waits = threading.Semaphore(0)
 
     gather_limit = None
+    engine_limit = None
 
     @contextmanager
     def idle(self, until: float | None) -> Iterator[None]:

@@ -17,7 +17,7 @@ import pytest
 from engine.duckdb import worker_pool
 from engine.duckdb.deadline import Deadline
 from engine.duckdb.engine import Engine, EngineRows
-from engine.duckdb.engine_errors import BindingError
+from engine.duckdb.engine_errors import Allowance, BindingError
 from engine.duckdb.handover import HANDED_BYTES, MOST_LONG_ROWS, MOST_ROWS, rows_a_batch
 from engine.duckdb.spill import SpillDirectory
 from engine.duckdb.worker_messages import NEXT, EngineSettings, RunJob
@@ -233,7 +233,7 @@ def test_a_worker_that_was_ended_is_nobody_elses(idle: IdleWorkers) -> None:
     """On a busy machine it is seen to end later, and what it said before can still be read."""
     pool = WorkerPool(idle)
     session = WorkerSession(pool, Deadline(60.0), {})
-    settings = EngineSettings(64 << 20, 1, None, 0)
+    settings = EngineSettings(Allowance(64 << 20, in_worker=True), 1)
     session.begin(RunJob("SELECT repeat('x', 2) AS r", {}, {}, (), None, settings))
     session.call(NEXT)
     session.call(NEXT)

@@ -1,0 +1,115 @@
+"""A database in which statements run, each on a connection of its own; one that breaks is opened anew."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from weakref import WeakSet
+
+import duckdb
+
+from engine.duckdb.database import open_database
+from engine.duckdb.engine_errors import Allowance, Failure, error_of
+from engine.duckdb.spill import SpillDirectory
+from engine.errors import LivestateError
+
+_MEMORY = "SELECT sum(memory_usage_bytes), sum(temporary_storage_bytes) FROM duckdb_memory()"
+
+
+@dataclass(frozen=True)
+class EngineMemory:
+    """What databases take.
+
+    Attributes:
+        nbytes: Memory, in bytes.
+        spilled_bytes: Bytes of their files.
+    """
+
+    nbytes: int
+    spilled_bytes: int
+
+
+@dataclass(frozen=True, eq=False)
+class EngineConnection:
+    """What one statement runs on.
+
+    Attributes:
+        database: The database.
+        duckdb: The engine's connection to it.
+    """
+
+    database: EngineDatabase
+    duckdb: duckdb.DuckDBPyConnection
+
+    def close(self) -> None:
+        """Close it. May be called again."""
+        self.database.disconnect(self)
+
+
+class EngineDatabase:
+    """A database of the engine, locked down. Safe for threads.
+
+    Args:
+        allowance: What it may take.
+        threads: Its worker threads.
+        spill: Where it puts what its memory does not hold; None: nowhere.
+
+    Attributes:
+        allowance: As the argument.
+    """
+
+    def __init__(self, allowance: Allowance, threads: int, spill: SpillDirectory | None) -> None:
+        self.allowance = allowance
+        self._threads = threads
+        self._spill = spill
+        # Reentrant, as finalizers close results.
+        self._lock = threading.RLock()
+        self._connections: WeakSet[EngineConnection] = WeakSet()
+        self._database = open_database(allowance.nbytes, threads, spill)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no statement runs in it."""
+        with self._lock:
+            return not self._connections
+
+    def connect(self) -> EngineConnection:
+        """A connection whose names no other one sees; to be closed."""
+        with self._lock:
+            connection = EngineConnection(self, self._database.cursor())
+            self._connections.add(connection)
+        return connection
+
+    def disconnect(self, connection: EngineConnection) -> None:
+        """Close a connection. May be called again."""
+        with self._lock:
+            self._connections.discard(connection)
+        connection.duckdb.close()
+
+    def memory(self) -> EngineMemory:
+        """What it takes."""
+        with self._lock:
+            cursor = self._database.cursor()
+        with cursor:
+            found = cursor.execute(_MEMORY).fetchone()
+        return EngineMemory(*(int(each or 0) for each in found or (0, 0)))
+
+    def error(self, failure: Failure) -> LivestateError:
+        """What to raise for a failure; where the database is broken, statements that come after get another
+        one.
+
+        Args:
+            failure: What the engine reports.
+
+        Returns:
+            The error to raise.
+        """
+        if failure.is_fatal:
+            with self._lock:
+                self._database = open_database(self.allowance.nbytes, self._threads, self._spill)
+        return error_of(failure, self.allowance, None if self._spill is None else self._spill.limit_bytes)
+
+    def close(self) -> None:
+        """Close it. Statements still running end with an error."""
+        with self._lock:
+            self._database.close()
