@@ -112,8 +112,13 @@ def share_of(principal: Principal) -> Share:
     limits = principal.limits
     if not limits:
         return Share(principal.name)
-    names = (LimitName.STATEMENTS, LimitName.WAITING, LimitName.GATHERED_BYTES)
-    return Share(principal.name, *map(limits.get, names), engine=principal.engine_limit)
+    return Share(
+        principal.name,
+        limits.get(LimitName.STATEMENTS),
+        limits.get(LimitName.WAITING),
+        limits.get(LimitName.GATHERED_BYTES),
+        principal.engine_limit,
+    )
 
 
 @dataclass(eq=False)

@@ -283,10 +283,11 @@ def test_the_limit_holds_on_every_host(event_hosts: tuple[Sequence[Host], dict[s
     for host in event_hosts[0]:
         service = host._service
         assert service is not None
+        groups, stores = service.source.report()
         request = FragmentRequest(
             'SELECT md5(note) AS m, count(*) AS n FROM "main"."events" GROUP BY m',
-            {EVENTS.group: Epoch(1)},
-            {EVENTS.name: service.source.report()[1][EVENTS.name].partitions},
+            {EVENTS.group: groups[EVENTS.group].readable[-1].epoch},
+            {EVENTS.name: stores[EVENTS.name].partitions},
         )
         with service.execute_fragment(request) as rows:
             assert rows.read_all().num_rows > 0

@@ -1,4 +1,6 @@
-"""The run-book (docs/trouble.md) has an entry for every `problem` that a host can show."""
+"""The run-book (docs/trouble.md) has an entry for every `problem` that a host can show, and for what it says of
+statements that need too much memory.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +15,8 @@ import engine.errors
 import engine.replica.history
 import engine.replica.store_catalog
 import engine.state.damage
+from engine.access.principal import Limit
+from engine.duckdb.engine_errors import Allowance, Failure, error_of
 from engine.errors import Cancelled, InvalidInput, LivestateError, NotFound
 
 ROOT = Path(__file__).parents[2]
@@ -94,9 +98,10 @@ def _name(target: ast.expr) -> str:
 SENTENCES = sorted(set(_sentences()))
 
 
-def _entries() -> dict[str, re.Pattern[str]]:
+def _entries(begin: str, end: str) -> dict[str, re.Pattern[str]]:
+    """The sentences that have an entry between two headings of the page."""
     page = (ROOT / "docs" / "trouble.md").read_text()
-    part = page[page.index("## When `problem` says") : page.index("## Pass an epoch by")]
+    part = page[page.index(begin) : page.index(end)]
     cells = [
         line.split(" | ")[0]
         for line in part.splitlines()
@@ -106,7 +111,8 @@ def _entries() -> dict[str, re.Pattern[str]]:
     return {text: re.compile(".*".join(map(re.escape, text.split(HOLE)))) for text in texts}
 
 
-ENTRIES = _entries()
+ENTRIES = _entries("## When `problem` says", "## When a statement says")
+OF_STATEMENTS = _entries("## When a statement says", "## Pass an epoch by")
 
 
 def _is_for_callers(file: str, sentence: str) -> bool:
@@ -156,3 +162,20 @@ def test_no_entry_and_no_caller_is_left_over() -> None:
     assert not unused
     files = {file for file, _ in SENTENCES}
     assert not [known for known in CALLERS if known.partition(": ")[0] not in files]
+
+
+def test_what_statements_may_not_take_has_an_entry() -> None:
+    role = Limit(20, "desk")
+    said = [
+        error_of(Failure("outofmemory", ""), allowance).message
+        for allowance in (
+            Allowance(10),
+            Allowance(10, role),
+            Allowance(20, role),
+            Allowance(10, in_worker=True),
+            Allowance(10, role, in_worker=True),
+        )
+    ]
+    found = [[entry for entry, pattern in OF_STATEMENTS.items() if pattern.search(each)] for each in said]
+    assert all(found)
+    assert {entry for entries in found for entry in entries} == set(OF_STATEMENTS)
