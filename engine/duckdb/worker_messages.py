@@ -59,7 +59,7 @@ class EngineSettings:
     Attributes:
         allowance: What it may take.
         threads: As for `engine.duckdb.engine.Engine`.
-        spill_parent: Directory for its spill directory, not there yet; None: it does not spill.
+        spill_parent: Directory for its spill directory; None: it does not spill.
         spill_limit_bytes: What it may put there.
     """
 

@@ -15,10 +15,12 @@ import os
 import pickle
 import re
 import resource
+import secrets
 import select
 import socket
 import sys
 import threading
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from itertools import count
@@ -56,6 +58,10 @@ ROOM_BYTES = 96 << 20
 """Memory beside what the engine counts: values that functions make, and rows on their way."""
 KEPT_BYTES = 64 << 20
 """What a job may leave behind."""
+MOST_ENGINES = 4
+"""Engines that are kept: statements of roles with different limits come in turns, and to open one takes as
+long as many statements.
+"""
 BINDING_BYTES = 64 << 20
 """Memory to bind a statement, constants of which are computed meanwhile."""
 _NICENESS = 5
@@ -125,7 +131,8 @@ class WorkerProcess:
     def __init__(self, jobs: Connection, inputs: Inputs) -> None:
         self._jobs = jobs
         self._inputs = inputs
-        self._engine: tuple[EngineSettings, Engine] | None = None
+        # The one that was used last is the last.
+        self._engines: OrderedDict[EngineSettings, Engine] = OrderedDict()
         self._binder: Binder | None = None
         self._floor_bytes = _data_bytes()
 
@@ -192,29 +199,28 @@ class WorkerProcess:
             self._jobs.send_bytes(END)
 
     def _engine_with(self, settings: EngineSettings) -> Engine:
-        if self._engine is not None:
-            before, engine = self._engine
-            if before == settings:
-                return engine
-            self._engine = None
-            engine.close()
-        engine = Engine(
-            settings.allowance.nbytes,
-            settings.threads,
-            _spill_directory(settings),
-            None,
-            settings.allowance.limit,
-        )
-        self._engine = settings, engine
-        self._floor_bytes = _data_bytes()
+        engine = self._engines.pop(settings, None)
+        if engine is None:
+            if len(self._engines) >= MOST_ENGINES:
+                self._engines.popitem(last=False)[1].close()
+            spill = _spill_directory(settings)
+            allowance = settings.allowance
+            engine = Engine(allowance.nbytes, settings.threads, spill, None, allowance.limit)
+            self._floor_bytes = _data_bytes()
+        self._engines[settings] = engine
         return engine
 
 
 def _spill_directory(settings: EngineSettings) -> SpillDirectory | None:
+    """A directory of an engine's own; None where it does not spill.
+
+    Raises:
+        LimitExceeded: The disk takes none.
+    """
     if settings.spill_parent is None:
         return None
     try:
-        return SpillDirectory(settings.spill_parent, settings.spill_limit_bytes)
+        return SpillDirectory(settings.spill_parent / secrets.token_hex(16), settings.spill_limit_bytes)
     except InvalidInput as error:
         raise LimitExceeded(
             "The disk takes nothing of what memory does not hold: ask for less, or free disk space."

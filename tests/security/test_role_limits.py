@@ -213,6 +213,8 @@ EVENT_ROWS = pa.table(
     }
 )
 GROUPS = "SELECT note, count(*) AS n, min(id) AS id FROM events GROUP BY note"
+FEW = 3000
+FEW_GROUPS = f"SELECT md5(note) AS m, count(*) AS n FROM events WHERE id < {FEW} GROUP BY m"
 ENGINE_BYTES = 16 << 20
 ENGINE_ROLES = f"""
 [roles.desk]
@@ -276,10 +278,15 @@ def test_a_role_has_so_much_of_the_engine(event_hosts: tuple[Sequence[Host], dic
         assert ann.query("SELECT note FROM events WHERE id = 7").read_all().num_rows == 1
         with pytest.raises(LimitExceeded, match=words):
             ann.query("SELECT id FROM events ORDER BY note").read_all()
+        assert ann.query(FEW_GROUPS).read_all().num_rows == FEW
+    for host in hosts:
+        service = host._service
+        assert service is not None
+        databases = service._resources.engine._own_databases._databases
+        assert EngineLimit("ann", Limit(ENGINE_BYTES, "desk")) in databases, "a fragment brings it along"
 
 
 def test_the_limit_holds_on_every_host(event_hosts: tuple[Sequence[Host], dict[str, str]]) -> None:
-    """A fragment brings it along."""
     for host in event_hosts[0]:
         service = host._service
         assert service is not None

@@ -1,6 +1,4 @@
-"""The run-book (docs/trouble.md) has an entry for every `problem` that a host can show, and for what it says of
-statements that need too much memory.
-"""
+"""The run-book (docs/trouble.md) has an entry for every `problem` of a host, and for lacks of memory."""
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from engine.access.principal import EngineLimit, Limit
 from engine.duckdb import worker_pool
 from engine.duckdb.deadline import Deadline
 from engine.duckdb.engine import Engine, EngineRows
@@ -360,10 +361,26 @@ def test_what_a_worker_spills_goes_with_it(tmp_path: Path) -> None:
     engine.close()
 
 
+def test_a_worker_keeps_the_engines_of_several_roles(tmp_path: Path) -> None:
+    idle = IdleWorkers()
+    engine = Engine(512 << 20, 2, SpillDirectory(tmp_path / "spill", 1 << 30), idle)
+    limit = EngineLimit("ann", Limit(120 << 20, "desk"))
+    opened = set()
+    for _ in range(3):
+        for deadline in (Deadline(60.0), Deadline(60.0, engine_limit=limit)):
+            assert answer(engine.run("SELECT repeat('x', 2) AS r", {}, (), deadline)) == [{"r": "xx"}]
+            opened |= set(tmp_path.glob("spill/*/worker-*/*"))
+    assert len(opened) == 2, "each has a place of its own to spill to"
+    assert all(each.exists() for each in opened)
+    engine.close()
+    idle.close()
+
+
 def test_workers_end_with_the_process_that_started_them(tmp_path: Path) -> None:
     script = tmp_path / "starts.py"
     script.write_text("""
 import os
+from engine.access.principal import EngineLimit, Limit
 from engine.duckdb import worker_pool
 from engine.duckdb.deadline import Deadline
 from engine.duckdb.engine import Engine
