@@ -36,8 +36,8 @@ def missing_definition(store: StoreName) -> Corrupt:
 
 class Definitions:
     """The definitions of a changelog's stores. Each is immutable, and read once; one that followed a drop is
-    read again when the amendments of its group are, as a changelog that was restored from an older copy may
-    have another one. Safe to use from several threads.
+    read again when the amendments of its group are checked, as a changelog that was restored from an older
+    copy may have another one behind the same drop. Safe to use from several threads.
 
     All methods raise Corrupt where an object is damaged, and Unavailable when the changelog cannot be
     reached.
@@ -48,9 +48,8 @@ class Definitions:
 
     def __init__(self, objects: Objects) -> None:
         self._objects = objects
-        self._created: dict[str, StoreDefinition] = {}
-        self._read_at: dict[str, int] = {}
-        """How often the amendments of its group had been forgotten when a definition was read."""
+        self._created: dict[str, tuple[StoreDefinition, int]] = {}
+        """Definitions, and how often the amendments of their groups had been checked before they were read."""
         self._incarnations: dict[StoreName, int] = {}
         self._groups: dict[GroupName, Amendments] = {}
 
@@ -250,25 +249,36 @@ class Definitions:
                 return Migration(after.generation, before, after)
         raise Unavailable(f"Others keep migrating stores of the group of {store}: try again later.")
 
-    def _is_known(self, path: str) -> bool:
-        known = self._created.get(path)
-        if known is None or not definition_incarnation(path):
-            return known is not None
-        return self._read_at[path] == self.amendments(known.group).times_forgotten
+    def _known(self, path: str) -> StoreDefinition | None:
+        """A definition that needs not be read; None where it was not read, or is to be read again."""
+        if path not in self._created:
+            return None
+        definition, times_checked = self._created[path]
+        if definition_incarnation(path) and times_checked != self.amendments(definition.group).times_checked:
+            return None
+        return definition
 
     def _read(self, path: str) -> StoreDefinition | None:
-        if not self._is_known(path):
-            data = self._objects.get(path)
-            if data is None:
-                return None
-            definition = StoreDefinition.from_json(
-                unseal(data.to_pybytes(), "A store definition in the changelog")
+        known = self._known(path)
+        if known is not None:
+            return known
+        # What is read before a check is not noted as if it were read behind it.
+        times_checked = {group: each.times_checked for group, each in list(self._groups.items())}
+        data = self._objects.get(path)
+        if data is None:
+            return None
+        definition = StoreDefinition.from_json(
+            unseal(data.to_pybytes(), "A store definition in the changelog")
+        )
+        if definition_path(definition.name, definition_incarnation(path) or 0) != path:
+            raise Corrupt(
+                f"The definition of store {definition.name} lies where another one's should be: restore "
+                "the changelog from a backup."
             )
-            if definition_path(definition.name, definition_incarnation(path) or 0) != path:
-                raise Corrupt(
-                    f"The definition of store {definition.name} lies where another one's should be: restore "
-                    "the changelog from a backup."
-                )
-            self._read_at[path] = self.amendments(definition.group).times_forgotten
-            self._created[path] = definition
-        return self._created[path]
+        before, _ = self._created.get(path, (definition, 0))
+        self._created[path] = definition, times_checked.get(definition.group, 0)
+        if before != definition:
+            # Whoever goes by what was decided of the group looks at it again, and so at its stores.
+            for group in {before.group, definition.group}:
+                self.amendments(group).forget()
+        return definition

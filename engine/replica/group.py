@@ -342,8 +342,7 @@ class GroupState:
         first commit that knows of that: at earlier epochs hosts that have not heard of it have the old one.
         And whether it is there still.
         """
-        drop = self._changelog.exclusions(self.group).drops.get(definition.name)
-        if definition.since != (drop.number if drop else 0):
+        if self._changelog.definition_at(definition.name, definition.generation) != definition:
             return False
         if definition.since <= max(generation, self._main.generation):
             return True
@@ -778,6 +777,8 @@ class GroupState:
             return True  # a store was found on the way, whose partitions are late as well
         if late.epoch < self._main.epoch or not (late.is_even and self._main.is_even):
             return True
+        if late.digest and self._main.digest not in ("", late.digest):
+            raise diverged_error(self.group, late.epoch)  # the changelog was restored since the others read it
         self._main.join(late.partitions, self._definitions.open_stores(self._main.generation))
         self._noted_partitions = None
         self._late, self._is_unpublished = self._new_cohort(Epoch(0)), True
