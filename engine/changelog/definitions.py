@@ -49,7 +49,7 @@ class Definitions:
     def __init__(self, objects: Objects) -> None:
         self._objects = objects
         self._created: dict[str, tuple[StoreDefinition, int]] = {}
-        """Definitions, and how often the amendments of their groups had been checked before they were read."""
+        """Definitions, and how often the amendments of the group had been checked before one was read."""
         self._incarnations: dict[StoreName, int] = {}
         self._groups: dict[GroupName, Amendments] = {}
 

@@ -164,8 +164,8 @@ class GroupDefinitions:
             raise missing_definition(store)
         return found
 
-    def forget_shapes(self, beyond: int) -> None:
-        """Ask again what stores are beyond a generation."""
+    def forget_shapes(self, beyond: int = -1) -> None:
+        """Ask again what stores are beyond a generation, or at all."""
         for generation in [generation for generation in self._by_generation if generation > beyond]:
             del self._by_generation[generation]
 
@@ -176,8 +176,12 @@ class GroupDefinitions:
             LivestateError: As `definition_at` and `check_none_ended`.
         """
         if generation not in self._by_generation:
-            self.check_none_ended()
-            shapes = {name: self.definition_at(name, generation) for name in self._open}
-            self.check_none_ended()  # else they may be those of others of these names
-            self._by_generation[generation] = shapes
+            self._by_generation[generation] = self.read_open_stores(generation)
         return self._by_generation[generation]
+
+    def read_open_stores(self, generation: int) -> Definitions:
+        """As `open_stores`; also where a changelog that was restored has other migrations by now."""
+        self.check_none_ended()
+        shapes = {name: self.definition_at(name, generation) for name in self._open}
+        self.check_none_ended()  # else they may be those of others of these names
+        return shapes
