@@ -226,12 +226,13 @@ class Amendments:
         group: The store group.
 
     Attributes:
-        times_checked: How often it was asked whether the changelog was restored from an older copy, or all
-            were forgotten: what relies on their numbers is to be looked at again then.
+        times_forgotten: How often all were forgotten, and what relies on their numbers with them.
+        times_checked: How often it was asked whether the changelog was restored from an older copy.
     """
 
     def __init__(self, objects: Objects, group: GroupName) -> None:
         self.group = group
+        self.times_forgotten = 0
         self.times_checked = 0
         self._objects = objects
         self._newest: int | None = None
@@ -276,7 +277,7 @@ class Amendments:
     def forget(self) -> None:
         """Read all amendments again: they may be others."""
         with self._reading:
-            self.times_checked += 1
+            self.times_forgotten += 1
             self._newest, self._known = None, {}
             self._exclusions = 0, Exclusions()
 

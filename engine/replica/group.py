@@ -778,9 +778,8 @@ class GroupState:
         if late.epoch < self._main.epoch or not (late.is_even and self._main.is_even):
             return True
         if late.digest and self._main.digest not in ("", late.digest):
-            raise diverged_error(
-                self.group, late.epoch
-            )  # the changelog was restored since the others read it
+            # The changelog was restored after the others had read it.
+            raise diverged_error(self.group, late.epoch)
         self._main.join(late.partitions, self._definitions.open_stores(self._main.generation))
         self._noted_partitions = None
         self._late, self._is_unpublished = self._new_cohort(Epoch(0)), True
