@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from engine.changelog import Changelog, Commit, StoreAppender, open_appender
+from engine.changelog import Changelog, Commit, StoreAppender, open_appender, partition_rows
 from engine.changelog.skipping import skip_epoch
 from engine.changelog.snapshot import EPOCH_WEIGHT
 from engine.changelog.store_drops import drop_store, remove_dropped_stores
@@ -269,18 +269,23 @@ def test_another_migration_of_the_same_number_in_a_restored_changelog(
     shutil.rmtree(root)
     shutil.copytree(copy, root)
     changelog = Changelog.open(root)
-    after = changelog.migrate_store(ACCOUNTS.name, parse_changes(rename=["amount=total"])).after
+    after = changelog.migrate_store(ACCOUNTS.name, parse_changes(add=["note VARCHAR"])).after
     for amount in range(3):
         append(open_appender(changelog, [ACCOUNTS]), amount, ACCOUNTS)
     newest = changelog.read_commit(GROUP, changelog.newest_epoch(GROUP))
     assert newest is not None
     places = [(ACCOUNTS.name, PartitionId(number)) for number in range(PARTITIONS)]
+    row = {"account": 1, "amount": 7, "note": "kept"}
+    rows = [
+        ((ACCOUNTS.name, number), batch)
+        for number, batch in partition_rows(after, pa.Table.from_pylist([row], after.schema)).items()
+    ]
     snapshots = changelog.snapshots(GROUP)
-    snapshots.write_part(newest.epoch, {ACCOUNTS.name: after}, places, [], newest.generation, newest.digest)
+    snapshots.write_part(newest.epoch, {ACCOUNTS.name: after}, places, rows, newest.generation, newest.digest)
     assert snapshots.commit(newest, places)
     changelog.drop_before(GROUP, newest.epoch)
     host.step()
-    assert host.view(ACCOUNTS).definition.schema == after.schema
+    assert live_rows(host.view(ACCOUNTS)).to_pylist() == [row]
 
 
 def test_a_changelog_that_was_restored_before_an_epoch_of_it_could_be_shown(
