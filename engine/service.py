@@ -397,9 +397,9 @@ class QueryService:
                 return _explain_result(request, self._explain(request) + self._analyze(request))
             case _:
                 # 4. Bound statement → route → fragments → executor, here or there → merge → batches.
-                return self._shown(self._coordinator.answer(self._query_of(request)).result)
+                return self._hide_sizes(self._coordinator.answer(self._query_of(request)).result)
 
-    def _shown(self, result: QueryResult) -> QueryResult:
+    def _hide_sizes(self, result: QueryResult) -> QueryResult:
         """A result with metadata that tells nothing of rows that are hidden."""
         if self._scope is not None:
             result.metadata = hide_sizes(result.metadata)
@@ -512,7 +512,7 @@ class QueryService:
         """
         if request.scope is not None:
             return self.restrict(request.scope).execute_fragment(replace(request, scope=None), cancelled)
-        return self._shown(self._fragment_executor.execute(request, cancelled))
+        return self._hide_sizes(self._fragment_executor.execute(request, cancelled))
 
     def answer_at_hand(
         self,
@@ -535,7 +535,7 @@ class QueryService:
             return row
         if parameters is None or isinstance(parameters, pa.RecordBatch):
             kept = self._kept_answer(text, dialect, parameters, session, expected_shapes)
-            return kept if kept is None else self._shown(kept)
+            return kept if kept is None else self._hide_sizes(kept)
         return None
 
     def row(
@@ -592,7 +592,7 @@ class QueryService:
             row = self._key_rows.row(
                 KeyQuery(statement, lookup, key, definitions, timeout, started, cancelled, session.read_point)
             )
-        return row if row is None else self._shown(row)
+        return row if row is None else self._hide_sizes(row)
 
     def _row_of_one_host(
         self, lookup: KeyLookup, key: int | str, read_point: ReadPoint, started: float
@@ -708,7 +708,7 @@ class QueryService:
         if found.is_whole:
             self._statements.learn_lookup(found.text, request.statement)
         try:
-            return self._shown(self._coordinator.answer(self._query_of(request)).result)
+            return self._hide_sizes(self._coordinator.answer(self._query_of(request)).result)
         except _REFUSALS as error:
             deadline.check()
             _log.debug("A template cannot run: %s", error)

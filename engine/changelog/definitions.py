@@ -227,7 +227,7 @@ class Definitions:
         raise Unavailable(f"Others keep dropping store {definition.name}: try again later.")
 
     def _create_or_find(self, definition: StoreDefinition) -> Sequence[StoreDefinition]:
-        """As `shapes` of the store that there is of a name; one is created where there is none."""
+        """The shapes of the store of a name, which is created where there is none."""
         first = self.first_definition(definition.name)
         if first is not None:
             self.generation(first.group)

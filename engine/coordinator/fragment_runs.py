@@ -205,6 +205,10 @@ class FragmentRuns:
         for listener in listeners:
             listener()
 
+    def interrupt(self) -> None:
+        """End all runs: nobody wants them any more."""
+        self.end()
+
     def forget(self) -> None:
         """Let go of the cause, when all is over: its traceback holds the rows that were gathered, and these
         runs.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
 
 import pyarrow as pa
 
@@ -15,7 +14,7 @@ from engine.coordinator.distributed_query import DistributedQuery
 from engine.coordinator.exchange_stream import ExchangeStream
 from engine.coordinator.fragment_context import FragmentContext, FragmentStats
 from engine.coordinator.fragment_hosts import FragmentHosts
-from engine.coordinator.fragment_runs import FragmentRuns, RefusedError
+from engine.coordinator.fragment_runs import RefusedError
 from engine.coordinator.gather_memory import MemoryPool
 from engine.coordinator.host_threads import HostThreads
 from engine.coordinator.lost_hosts import read_first_batches
@@ -31,7 +30,7 @@ from engine.errors import Defect
 from engine.exec.engine_query import python_values
 from engine.exec.local_executor import refusal
 from engine.exec.query_options import QueryOptions
-from engine.exec.query_result import QueryResult
+from engine.exec.query_result import QueryResult, Work
 from engine.plan.partition_pruning import kept_partitions, unite_partitions
 from engine.plan.plans import CountPlan
 from engine.plan.query_text import QueryText
@@ -125,7 +124,7 @@ class PlanRunner:
         seconds = query.request.seconds()
         metadata = forwarded_metadata(host, run.rows.metadata, route, query.definitions, seconds)
         batches = slice_batches(rename_columns(rows, schema), self._options.batch_bytes)
-        return Answer(QueryResult(schema, metadata, batches, kept_open.close, runs.end), route, (stats,))
+        return Answer(QueryResult(schema, metadata, batches, kept_open, (runs,)), route, (stats,))
 
     def scatter(self, routed: RoutedQuery, plan: ReadyPlan) -> Answer:
         """Answer a statement by several hosts, each of which runs fragments over its part.
@@ -155,21 +154,21 @@ class PlanRunner:
             resources.callback(scatter.forget)
             if plan.merge is None:
                 schema, batches = self._pass_through(query, route, plan, scatter)
-                interrupt = runs.end
+                work: tuple[Work, ...] = (runs,)
             else:
                 rows = self._merge(query, plan, plan.merge, scatter)
                 resources.callback(rows.close)
                 # Before the engine closes: it lets go of a stream when the next batch is there.
                 resources.callback(scatter.end)
                 schema, batches = self._merged_batches(rows, route, plan, scatter)
-                interrupt = partial(_interrupt_merge, runs, rows)
+                work = (runs, rows)
             kept_open = resources.pop_all()
         seconds = query.request.seconds(plan=planned, gather=scatter.gather_seconds)
         if plan.merge is not None:
             seconds["merge"] = max(0.0, seconds["total"] - planned - scatter.gather_seconds)
         metadata = scattered_metadata(plan, scatter.stats, route, query.definitions, self._here, seconds)
         result = QueryResult(
-            schema, metadata, slice_batches(batches, self._options.batch_bytes), kept_open.close, interrupt
+            schema, metadata, slice_batches(batches, self._options.batch_bytes), kept_open, work
         )
         return Answer(result, route, scatter.stats)
 
@@ -229,8 +228,3 @@ class PlanRunner:
         if plan.schema is None:
             return rows.schema, batches
         return plan.schema, rename_columns(batches, plan.schema)
-
-
-def _interrupt_merge(runs: FragmentRuns, rows: EngineRows) -> None:
-    runs.end()
-    rows.interrupt()

@@ -225,7 +225,7 @@ class Computation:
             if nbytes > self._answers.most_answer_bytes:
                 self._answers.leave_out(self._question)
                 rest = chain(batches, result)
-                flowing = QueryResult(result.schema, result.metadata, rest, result.close, result.close)
+                flowing = QueryResult(result.schema, result.metadata, rest, result, (result,))
                 flowing.explain = result.explain
                 return flowing
         found = QueryResult(result.schema, result.metadata, pa.Table.from_batches(batches, result.schema))

@@ -185,7 +185,7 @@ class LocalExecutor:
             metadata = metadata_of("rows", views, (scan.statistics,), request.seconds())
             batches = _check_time(live_rows(scan, plan.column_indexes, plan.schema, limit), request.deadline)
             kept = resources.pop_all()
-        return QueryResult(plan.schema, metadata, slice_batches(batches, self._batch_bytes), kept.close)
+        return QueryResult(plan.schema, metadata, slice_batches(batches, self._batch_bytes), kept)
 
     def _selection(self, request: Request) -> QueryResult | None:
         """Answer by plain rows that pass the tests of WHERE; None where the engine has to, or is faster."""
@@ -291,9 +291,7 @@ class LocalExecutor:
                 metadata = replace(metadata, fallbacks=count_fallbacks(fallbacks))
             kept = resources.pop_all()
         rows = running.rows
-        return QueryResult(
-            rows.schema, metadata, slice_batches(iter(rows), self._batch_bytes), kept.close, rows.interrupt
-        )
+        return QueryResult(rows.schema, metadata, slice_batches(iter(rows), self._batch_bytes), kept, (rows,))
 
     def _start(self, request: Request, views: Views) -> tuple[RunningQuery, tuple[Fallback, ...]]:
         """Begin on the engine; returns also the fall-backs that it took."""

@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -135,6 +135,20 @@ class QueryMetadata:
         )
 
 
+class Held(Protocol):
+    """What is held for a result until it was read."""
+
+    def close(self) -> None:
+        """Let go of it."""
+
+
+class Work(Protocol):
+    """What makes the batches of a result."""
+
+    def interrupt(self) -> None:
+        """End it from another thread: its next batch is an error."""
+
+
 class QueryResult:
     """A result that is read once, batch by batch.
 
@@ -145,8 +159,8 @@ class QueryResult:
         schema: Schema of the batches.
         metadata: What was read.
         batches: The batches; a table where all of them are there already.
-        release: Frees what the result holds; None if it holds nothing.
-        interrupt: Makes a batch that another thread waits for end soon; None if batches never take long.
+        held: What the result holds; None for nothing.
+        work: What makes the batches, where they may take long.
         table_bytes: Arrow bytes of the table, where they are known.
 
     Attributes:
@@ -159,8 +173,8 @@ class QueryResult:
         schema: pa.Schema,
         metadata: QueryMetadata,
         batches: Iterator[pa.RecordBatch] | pa.Table,
-        release: Callable[[], None] | None = None,
-        interrupt: Callable[[], None] | None = None,
+        held: Held | None = None,
+        work: Sequence[Work] = (),
         *,
         table_bytes: int | None = None,
     ) -> None:
@@ -170,10 +184,10 @@ class QueryResult:
         self.table = batches if isinstance(batches, pa.Table) else None
         self._batches = _batches_of(self.table) if self.table is not None else batches
         self._table_bytes = table_bytes
-        self._interrupt = interrupt
+        self._work = work
         self._busy = threading.RLock()
         self._closed = False
-        self._release = None if release is None else weakref.finalize(self, release)
+        self._release = None if held is None else weakref.finalize(self, held.close)
         if self._release is not None:
             # When the process ends, its memory goes with it.
             self._release.atexit = False
@@ -204,10 +218,15 @@ class QueryResult:
         """Free what the result holds; batches not read yet are lost. May be called again, and from another
         thread.
         """
-        if self._interrupt is not None and not self._closed:
-            self._interrupt()
+        self.interrupt()
         with self._busy:
             self._finish()
+
+    def interrupt(self) -> None:
+        """Make a batch that another thread waits for end soon. It is an error for that thread."""
+        if not self._closed:
+            for each in self._work:
+                each.interrupt()
 
     def _finish(self) -> None:
         if not self._closed:

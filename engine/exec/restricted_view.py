@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -186,24 +187,31 @@ class RestrictedView:
         return found
 
 
+Whole = TypeVar("Whole", Scan, SortedRows)
+
+
 @dataclass(frozen=True, eq=False)
-class RestrictedScan:
-    """Implements `engine.scan.Scan` over another scan: live rows that are seen.
+class _Restricted(Generic[Whole]):
+    """What is seen of rows.
 
     Attributes:
-        whole: Has the columns of the scan, then those that are tested.
-        columns: Columns of the scan.
+        whole: Have the columns that are read, then those that are tested.
+        columns: Columns that are seen.
         test: Rows that pass are seen.
     """
 
-    whole: Scan
+    whole: Whole
     columns: tuple[str, ...]
     test: RowTest
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """The columns asked for; there are no dead rows."""
+        """The columns that are seen; there are no dead rows."""
         return pa.schema([self.whole.schema.field(name) for name in self.columns])
+
+
+class RestrictedScan(_Restricted[Scan]):
+    """Implements `engine.scan.Scan` over another scan: live rows that are seen."""
 
     @property
     def statistics(self) -> ScanStatistics:
@@ -229,24 +237,8 @@ class RestrictedScan:
         return passing_rows(self.whole.live_rows(), self.test).select(list(self.columns)).combine_chunks()
 
 
-@dataclass(frozen=True, eq=False)
-class RestrictedSortedRows:
-    """Implements `engine.scan.SortedRows` over others.
-
-    Attributes:
-        whole: Have the columns that are read, then those that are tested.
-        columns: Columns that are seen.
-        test: Rows that pass are seen.
-    """
-
-    whole: SortedRows
-    columns: tuple[str, ...]
-    test: RowTest
-
-    @cached_property
-    def schema(self) -> pa.Schema:
-        """As `SortedRows.schema`."""
-        return pa.schema([self.whole.schema.field(name) for name in self.columns])
+class RestrictedSortedRows(_Restricted[SortedRows]):
+    """Implements `engine.scan.SortedRows` over others."""
 
     @property
     def stored_rows(self) -> int:

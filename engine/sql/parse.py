@@ -161,7 +161,7 @@ def parse(lifted: LiftedText, dialect: str) -> ParsedStatement:
     """
     source = lifted.source
     begin = blanks_end(source.text, 0)
-    shown = _shown(source, begin)
+    shown = _parse_show(source, begin)
     if shown is not None:
         return shown
     statement_class, body, is_json = StatementClass.QUERY, source.text, False
@@ -183,7 +183,7 @@ def parse(lifted: LiftedText, dialect: str) -> ParsedStatement:
     return ParsedStatement(statement_class, source, tree, is_json)
 
 
-def _shown(source: SourceText, begin: int) -> ParsedStatement | None:
+def _parse_show(source: SourceText, begin: int) -> ParsedStatement | None:
     """A statement about what there is, and USE of the schema that is in use anyway; None for any other."""
     if show := _SHOW.fullmatch(source.text, begin):
         shown = StatementClass(f"show {' '.join(show[1].lower().split())}")

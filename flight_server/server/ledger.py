@@ -105,7 +105,7 @@ class Ledger:
             return
         now = self._clock()
         with self._lock:
-            own = _kept(self._held, principal.name, {})
+            own = _find(self._held, principal.name, {})
             held = {each: until for each, until in own.items() if until > now}
             held |= {each: max(held.get(each, 0.0), now + seconds) for each in epochs.items()}
             if len(held) > limit.most:
@@ -117,13 +117,13 @@ class Ledger:
 
     def _pace(self, principal: Principal, name: LimitName, limit: Limit) -> Pace:
         with self._lock:
-            return _kept(self._paces, (principal.name, name, limit.most), Pace(limit.most, self._clock))
+            return _find(self._paces, (principal.name, name, limit.most), Pace(limit.most, self._clock))
 
 
 Name = TypeVar("Name")
 
 
-def _kept(known: OrderedDict[Name, Kept], name: Name, first: Kept) -> Kept:
+def _find(known: OrderedDict[Name, Kept], name: Name, first: Kept) -> Kept:
     """What is known of a name, from now on the newest."""
     found = known.setdefault(name, first)
     known.move_to_end(name)

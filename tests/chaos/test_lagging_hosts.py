@@ -42,7 +42,7 @@ TIMEOUT_SECONDS = 0.3
 
 
 @dataclass(frozen=True)
-class Lagging:
+class LaggingCluster:
     """Three hosts, of which c lacks the newest epoch until it may go on.
 
     Attributes:
@@ -63,13 +63,13 @@ class Lagging:
 
 
 @pytest.fixture
-def lagging(tmp_path: Path) -> Iterator[Lagging]:
-    with lagging_hosts(tmp_path) as found:
+def cluster(tmp_path: Path) -> Iterator[LaggingCluster]:
+    with lagging_cluster(tmp_path) as found:
         yield found
 
 
 @contextmanager
-def lagging_hosts(tmp_path: Path, queries: QueryOptions | None = None) -> Iterator[Lagging]:
+def lagging_cluster(tmp_path: Path, queries: QueryOptions | None = None) -> Iterator[LaggingCluster]:
     with three_hosts(tmp_path, queries=queries) as hosts:
         appender = open_appender(Changelog.open(str(tmp_path / "changelog")), [STORE])
         wait_for_epoch(hosts, "abc", appender.epoch)
@@ -89,7 +89,7 @@ def lagging_hosts(tmp_path: Path, queries: QueryOptions | None = None) -> Iterat
             old = source.report()[0][STORE.group].newest
             appender.append({STORE.name: plays(3)})
             wait_for_epoch(hosts, "ab", appender.epoch)
-            yield Lagging(hosts, old, appender.epoch, go_on)
+            yield LaggingCluster(hosts, old, appender.epoch, go_on)
         finally:
             go_on.set()
 
@@ -102,28 +102,31 @@ def plays(count: int) -> pa.Table:
 def wait_for_epoch(hosts: Mapping[HostName, Host], names: str, epoch: Epoch) -> None:
     """Wait until hosts have an epoch."""
     for name in names:
-        source = hosts[HostName(name)].source
-        wait_until(lambda source=source: source.report()[0][STORE.group].newest == epoch)  # type: ignore[misc] # mypy gives lambdas with defaults no type
+        wait_until(partial(has_epoch, hosts[HostName(name)], epoch))
 
 
-def test_without_a_wish_the_newest_epoch_that_all_have_is_read(lagging: Lagging) -> None:
+def has_epoch(host: Host, epoch: Epoch) -> bool:
+    return host.source.report()[0][STORE.group].newest == epoch
+
+
+def test_without_a_wish_the_newest_epoch_that_all_have_is_read(cluster: LaggingCluster) -> None:
     for read_point in (
         ReadPoint(),
-        parse_read_point(as_of=int(lagging.old)),
+        parse_read_point(as_of=int(cluster.old)),
         parse_read_point(max_staleness=3600.0),
     ):
         for name in "ac":
-            with lagging.client(name, 60, read_point) as client:
+            with cluster.client(name, 60, read_point) as client:
                 rows = client.query(TOTAL)
-                assert rows.metadata["epochs"] == {STORE.group: lagging.old}
+                assert rows.metadata["epochs"] == {STORE.group: cluster.old}
                 assert rows.read_all()["n"].to_pylist() == [OLD]
 
 
 def refusal(
-    lagging: Lagging, name: str, timeout_seconds: float, read_point: ReadPoint
+    cluster: LaggingCluster, name: str, timeout_seconds: float, read_point: ReadPoint
 ) -> Unavailable | DeadlineExceeded:
     """Why a host does not answer."""
-    with lagging.client(name, timeout_seconds, read_point) as client:
+    with cluster.client(name, timeout_seconds, read_point) as client:
         try:
             client.query(TOTAL)
         except (Unavailable, DeadlineExceeded) as error:
@@ -131,38 +134,38 @@ def refusal(
     pytest.fail("it was answered")
 
 
-def test_an_epoch_that_one_host_lacks_is_waited_for_and_then_told(lagging: Lagging) -> None:
+def test_an_epoch_that_one_host_lacks_is_waited_for_and_then_told(cluster: LaggingCluster) -> None:
     wanted = (
-        rf"Partition \d+ of store plays is at epoch {lagging.old} on host c, and epoch {lagging.new} is "
+        rf"Partition \d+ of store plays is at epoch {cluster.old} on host c, and epoch {cluster.new} is "
         r"wanted"
     )
     for read_point in (
-        parse_read_point(min_epoch=int(lagging.new)),
-        parse_read_point(as_of=int(lagging.new)),
+        parse_read_point(min_epoch=int(cluster.new)),
+        parse_read_point(as_of=int(cluster.new)),
         parse_read_point(max_staleness=0.001),
     ):
         for name in "ac":
             timeout_seconds, begun = TIMEOUT_SECONDS, time.monotonic()
-            while isinstance(error := refusal(lagging, name, timeout_seconds, read_point), DeadlineExceeded):
+            while isinstance(error := refusal(cluster, name, timeout_seconds, read_point), DeadlineExceeded):
                 # The machine is too busy to come to the point in that time.
                 timeout_seconds, begun = 2 * timeout_seconds, time.monotonic()
             assert re.search(wanted, error.message)
             assert time.monotonic() - begun >= timeout_seconds * 0.9
 
 
-def test_an_epoch_that_comes_in_time_is_read(lagging: Lagging) -> None:
-    wishes = (parse_read_point(min_epoch=int(lagging.new)), parse_read_point(as_of=int(lagging.new)))
+def test_an_epoch_that_comes_in_time_is_read(cluster: LaggingCluster) -> None:
+    wishes = (parse_read_point(min_epoch=int(cluster.new)), parse_read_point(as_of=int(cluster.new)))
 
     def ask(read_point: ReadPoint) -> list[int]:
-        with lagging.client("a", 60, read_point) as client:
+        with cluster.client("a", 60, read_point) as client:
             found: list[int] = client.query(TOTAL).read_all()["n"].to_pylist()
         return found
 
     with ThreadPoolExecutor(2) as pool:
         waiting = [pool.submit(ask, read_point) for read_point in wishes]
-        wait_until(lambda: lagging.hosts[HostName("a")].running_queries == len(wishes))
+        wait_until(lambda: cluster.hosts[HostName("a")].running_queries == len(wishes))
         assert not any(each.done() for each in waiting)
-        lagging.go_on.set()
+        cluster.go_on.set()
         assert [each.result(60) for each in waiting] == [[NEW]] * len(wishes)
 
 
@@ -172,15 +175,15 @@ REFUSED = "the max_lag of 1 seconds: .*say allow_stale"
 
 
 def test_beyond_its_max_lag_no_host_answers_without_being_told_to(tmp_path: Path) -> None:
-    with lagging_hosts(tmp_path, QueryOptions(max_lag_seconds=MAX_LAG)) as lagging:
+    with lagging_cluster(tmp_path, QueryOptions(max_lag_seconds=MAX_LAG)) as cluster:
         for name in "ac":
-            wait_until(lambda name=name: is_refused(lagging, name))  # type: ignore[misc] # mypy gives lambdas with defaults no type
-            uri = lagging.hosts[HostName(name)].uri
+            wait_until(partial(is_refused, cluster, name))
+            uri = cluster.hosts[HostName(name)].uri
             for ask in client_ways(uri) + plain_ways(uri):
                 with pytest.raises((Unavailable, flight.FlightError, Error), match=REFUSED):
                     ask(allow_stale=False)
                 facts = ask(allow_stale=True)
-                assert facts["epochs"] == {STORE.group: lagging.old}
+                assert facts["epochs"] == {STORE.group: cluster.old}
                 assert facts["stale_seconds"] > MAX_LAG
             for headers in ({}, {"livestate-parallel-endpoints": "true"}):
                 with pytest.raises(Error, match=REFUSED):
@@ -189,16 +192,16 @@ def test_beyond_its_max_lag_no_host_answers_without_being_told_to(tmp_path: Path
                     uri, "SELECT plays FROM plays", headers | {"livestate-allow-stale": "true"}
                 )
                 assert sum(found["plays"].to_pylist()) == OLD
-        with lagging.client("a", 60, STALE) as client:
+        with cluster.client("a", 60, STALE) as client:
             (row,) = [row for row in client.hosts().to_pylist() if row["host"] == "c"]
-            assert (row["epoch"], row["newest_epoch"]) == (lagging.old, lagging.new)
-        lagging.go_on.set()
-        wait_for_epoch(lagging.hosts, "abc", lagging.new)
-        wait_until(lambda: not is_refused(lagging, "a"))
+            assert (row["epoch"], row["newest_epoch"]) == (cluster.old, cluster.new)
+        cluster.go_on.set()
+        wait_for_epoch(cluster.hosts, "abc", cluster.new)
+        wait_until(lambda: not is_refused(cluster, "a"))
 
 
-def is_refused(lagging: Lagging, name: str) -> bool:
-    with lagging.client(name, 60, ReadPoint()) as client:
+def is_refused(cluster: LaggingCluster, name: str) -> bool:
+    with cluster.client(name, 60, ReadPoint()) as client:
         try:
             client.query(TOTAL).read_all()
         except Unavailable as error:

@@ -56,13 +56,21 @@ def double(double_hosts: HostProcesses) -> Iterator[HostProcesses]:
     wait_until(lambda: double_hosts.count_running() == [0, 0, 0])
 
 
-def begun(
+def begin(
     hosts: HostProcesses, pool: ThreadPoolExecutor, client: Client, sql: str, call_id: bytes = b""
 ) -> Future[pa.Table]:
     """A statement that runs on all three hosts when this returns."""
+    asked = submit(hosts, pool, client, sql, call_id)
+    assert not asked.done(), "it ended too soon to be disturbed"
+    return asked
+
+
+def submit(
+    hosts: HostProcesses, pool: ThreadPoolExecutor, client: Client, sql: str, call_id: bytes = b""
+) -> Future[pa.Table]:
+    """A statement that runs on all three hosts when this returns, or has ended."""
     asked = pool.submit(lambda: client.query(sql, call_id=call_id).read_all())
     wait_until(lambda: all(hosts.count_running()) or asked.done())
-    assert not asked.done(), "it ended too soon to be disturbed"
     return asked
 
 
@@ -75,8 +83,7 @@ def begin_long(
     times = FEWEST_TIMES
     while True:
         sql = f"SELECT count(nullif(hash(song + r.n + 1), 0)) AS n FROM plays, range({times}) r(n)"
-        asked = pool.submit(lambda sql=sql: client.query(sql).read_all())  # type: ignore[misc] # mypy gives lambdas with defaults no type
-        wait_until(lambda asked=asked: all(hosts.count_running()) or asked.done())  # type: ignore[misc] # likewise
+        asked = submit(hosts, pool, client, sql)
         if not asked.done():
             return asked, ROWS * times
         times *= 2
@@ -97,7 +104,7 @@ def test_a_cancel_ends_the_work_of_all_processes(single: HostProcesses) -> None:
     with ThreadPoolExecutor(1) as pool, Client(single["a"].uri) as client:
         for number in range(3):
             call_id = f"cancel {number}".encode()
-            asked = begun(single, pool, client, ENDLESS, call_id)
+            asked = begin(single, pool, client, ENDLESS, call_id)
             client.cancel(call_id)
             wait_until(lambda: not any(single.count_running()))
             with pytest.raises(Cancelled):
@@ -110,7 +117,7 @@ def test_a_lookup_that_waits_for_a_frozen_host_can_be_cancelled(single: HostProc
         there = next(sql for sql in lookups if client.query(sql).metadata["hosts"] == ["c"])
         with single["c"].freeze():
             asked = pool.submit(lambda: client.query(there, call_id=b"lookup").read_all())
-            wait_until(lambda: running(single, "a") == [1])
+            wait_until(lambda: running_counts(single, "a") == [1])
             client.cancel(b"lookup")
             with pytest.raises(Cancelled):
                 asked.result(PATIENT_SECONDS)
@@ -118,12 +125,12 @@ def test_a_lookup_that_waits_for_a_frozen_host_can_be_cancelled(single: HostProc
 
 def test_a_killed_host_is_told_with_its_partitions_and_comes_back(single: HostProcesses) -> None:
     with ThreadPoolExecutor(1) as pool, Client(single["a"].uri, timeout_seconds=PATIENT_SECONDS) as client:
-        asked = begun(single, pool, client, ENDLESS)
+        asked = begin(single, pool, client, ENDLESS)
         single["c"].kill()
         try:
             with pytest.raises(Unavailable, match=NAMES_THE_LOST):
                 asked.result(PATIENT_SECONDS)
-            wait_until(lambda: not any(running(single, "ab")))
+            wait_until(lambda: not any(running_counts(single, "ab")))
             for uri in (single["a"].uri, single["b"].uri):
                 with Client(uri, timeout_seconds=0.3) as other:
                     assert not any(is_right(other, sql) for sql, _ in FAN_OUT)
@@ -143,8 +150,8 @@ def test_a_killed_host_is_told_with_its_partitions_and_comes_back(single: HostPr
         assert all(is_right(client, sql) for sql, _ in FAN_OUT)
 
 
-def running(hosts: HostProcesses, names: str) -> list[int]:
-    """How much runs on some of the hosts."""
+def running_counts(hosts: HostProcesses, names: str) -> list[int]:
+    """How many statements run on some of the hosts."""
     found = []
     for name in names:
         with Client(hosts[name].uri) as client:
@@ -155,7 +162,7 @@ def running(hosts: HostProcesses, names: str) -> list[int]:
 def test_a_frozen_host_is_late_first_and_then_given_up(single: HostProcesses) -> None:
     """Its connections stay open: nobody says that it is gone."""
     with ThreadPoolExecutor(2) as pool, Client(single["a"].uri, timeout_seconds=PATIENT_SECONDS) as client:
-        asked = begun(single, pool, client, ENDLESS)
+        asked = begin(single, pool, client, ENDLESS)
         with single["c"].freeze():
             inputs = pool.submit(lambda: client.query(UPLOADING).read_all())
             with Client(single["b"].uri, timeout_seconds=0.5) as hasty:

@@ -49,6 +49,26 @@ class Stores(MemorySource):
         }
 
 
+class Counter:
+    """What is open, counted.
+
+    Attributes:
+        value: How much it is.
+    """
+
+    def __init__(self) -> None:
+        self.value = 0
+        self._lock = threading.Lock()
+
+    def open(self) -> None:
+        with self._lock:
+            self.value += 1
+
+    def close(self) -> None:
+        with self._lock:
+            self.value -= 1
+
+
 class Runner:
     """Runs what a test asks for by a word in place of SQL.
 
@@ -58,18 +78,21 @@ class Runner:
 
     def __init__(self) -> None:
         self.requests: list[FragmentRequest] = []
-        self.running = 0
-        self._lock = threading.Lock()
+        self._running = Counter()
+
+    @property
+    def running(self) -> int:
+        """How many it runs."""
+        return self._running.value
 
     def execute_fragment(self, request: FragmentRequest, cancelled: Callable[[], bool]) -> QueryResult:
         self.requests.append(request)
-        with self._lock:
-            self.running += 1
+        self._running.open()
         word, _, rest = request.sql.partition(" ")
         try:
             return self._result(word, rest, request, cancelled)
         except LivestateError:
-            self._count_end()
+            self._running.close()
             raise
 
     def _result(
@@ -79,25 +102,21 @@ class Runner:
         match word:
             case "inputs":
                 table = pa.concat_tables(request.inputs.values())
-                return QueryResult(table.schema, metadata, iter(table.to_batches()), self._count_end)
+                return QueryResult(table.schema, metadata, iter(table.to_batches()), self._running)
             case "rows":
-                return QueryResult(BATCH.schema, metadata, iter([BATCH] * int(rest)), self._count_end)
+                return QueryResult(BATCH.schema, metadata, iter([BATCH] * int(rest)), self._running)
             case "slow":
                 while not cancelled():
                     time.sleep(0.01)
                 raise Cancelled("The statement was cancelled.")
             case "breaks":
-                return QueryResult(BATCH.schema, metadata, self._break_off(rest), self._count_end)
+                return QueryResult(BATCH.schema, metadata, self._break_off(rest), self._running)
             case kind:
                 raise getattr(errors, kind, errors.InvalidInput)(rest)
 
     def _break_off(self, kind: str) -> Iterator[pa.RecordBatch]:
         yield from [BATCH] * 10
         raise getattr(errors, kind)("It broke in the midst of it.")
-
-    def _count_end(self) -> None:
-        with self._lock:
-            self.running -= 1
 
 
 @dataclass

@@ -10,6 +10,7 @@ from threading import Event
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
+import pyarrow as pa
 import pytest
 from pyarrow import flight
 
@@ -127,12 +128,16 @@ def _count_until(client: Client, stopped: Event) -> int:
     return times
 
 
+def query_all(client: Client, sql: str) -> pa.Table:
+    return client.query(sql).read_all()
+
+
 def test_a_host_that_stops_gives_up_fragments_that_have_not_begun(tmp_path: Path) -> None:
     """A fragment of a statement that never gives a row begins never; other hosts forget it, too."""
     with three_hosts(tmp_path) as hosts:
         for _ in range(3):
             with Client(hosts[A].uri) as client, ThreadPoolExecutor(1) as pool:
-                asked = pool.submit(lambda client=client: client.query(ENDLESS).read_all())  # type: ignore[misc] # mypy gives lambdas with defaults no type
+                asked = pool.submit(query_all, client, ENDLESS)
                 wait_until(lambda: all(host.running_queries for host in hosts.values()))
                 assert hosts[A].stop(0.0)
                 with pytest.raises(Unavailable):

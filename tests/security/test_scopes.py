@@ -124,7 +124,7 @@ def ann(request: pytest.FixtureRequest, hosts: Sequence[Host], directory: Path) 
 
 
 @pytest.fixture(scope="module")
-def permitted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+def reference(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
     """A host of stores that hold only what ann may see."""
     place = tmp_path_factory.mktemp("permitted")
     schema = pa.schema([SCHEMA.field(name) for name in VISIBLE[0]])
@@ -138,8 +138,8 @@ def permitted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
 
 
 @pytest.mark.parametrize("sql", QUERIES)
-def test_answers_are_those_of_stores_that_hold_nothing_else(ann: Client, permitted: Client, sql: str) -> None:
-    expected = permitted.query(sql).read_all()
+def test_answers_are_those_of_stores_that_hold_nothing_else(ann: Client, reference: Client, sql: str) -> None:
+    expected = reference.query(sql).read_all()
     for _ in range(3):  # the plan and the answer of before are kept
         found = ann.query(sql)
         table = found.read_all()
@@ -174,14 +174,14 @@ def refusal(client: Client, sql: str) -> str:
     ],
 )
 def test_refusals_are_those_of_stores_that_hold_nothing_else(
-    ann: Client, permitted: Client, sql: str
+    ann: Client, reference: Client, sql: str
 ) -> None:
-    assert refusal(ann, sql) == refusal(permitted, sql)
+    assert refusal(ann, sql) == refusal(reference, sql)
 
 
-def test_the_catalogue_shows_nothing_else(ann: Client, permitted: Client) -> None:
+def test_the_catalogue_shows_nothing_else(ann: Client, reference: Client) -> None:
     for sql in ("SHOW TABLES", "DESCRIBE trades"):
-        assert ann.query(sql).read_all() == permitted.query(sql).read_all()
+        assert ann.query(sql).read_all() == reference.query(sql).read_all()
     (store,) = ann.stores().to_pylist()
     assert (store["store"], store["rows"], store["bytes"], store["segments"]) == ("trades", None, None, None)
     for call, words in (

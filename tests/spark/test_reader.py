@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,7 @@ from tests.support.waiting import PATIENCE_SECONDS, wait_until
 
 
 @pytest.fixture(autouse=True)
-def registered(spark: SparkSession) -> None:
+def register_source(spark: SparkSession) -> None:
     register(spark)
 
 
@@ -133,6 +134,10 @@ def test_sql_reads_a_view(spark: SparkSession, three: str) -> None:
 # ---- epochs
 
 
+def has_passed(bank: Bank, epoch: Epoch) -> bool:
+    return bank.epoch > epoch
+
+
 def test_a_frame_is_one_epoch(spark: SparkSession, tmp_path: Path) -> None:
     changelog = Changelog.open(str(tmp_path / "changelog"))
     bank = Bank(changelog)
@@ -159,7 +164,7 @@ def test_a_frame_is_one_epoch(spark: SparkSession, tmp_path: Path) -> None:
                     (2 * ACCOUNTS_OPEN, 0)
                 ]
                 before = bank.epoch
-                wait_until(lambda before=before: bank.epoch > before + 3)  # type: ignore[misc] # mypy gives lambdas with defaults no type
+                wait_until(partial(has_passed, bank, before + 3))
                 assert accounts.agg({"version": "max"}).collect() == version
                 assert load(spark, host.uri, store="accounts").agg({"version": "max"}).collect() > version
         finally:

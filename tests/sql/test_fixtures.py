@@ -46,7 +46,7 @@ COMPACTED = StateOptions(block_rows=16, fan_out=2, dead_share=0.01)
 
 
 @contextmanager
-def _following(
+def _follow(
     changelog: Changelog, directory: Path, newest: dict[GroupName, Epoch], state: StateOptions
 ) -> Iterator[Follower]:
     follower = Follower(changelog, directory, FollowerOptions(poll_seconds=POLL_SECONDS, state=state))
@@ -98,16 +98,16 @@ def _in_memory(directory: Path) -> Iterator[StoreSource]:
 @contextmanager
 def _straight(directory: Path) -> Iterator[StoreSource]:
     producer = _Producer(directory / "changelog")
-    with _following(
+    with _follow(
         producer.changelog, directory / "data", producer.append(0, len(EPOCHS)), UNCOMPACTED
     ) as follower:
         yield follower
 
 
 @contextmanager
-def _compacted(directory: Path) -> Iterator[StoreSource]:
+def _after_compaction(directory: Path) -> Iterator[StoreSource]:
     producer = _Producer(directory / "changelog")
-    with _following(
+    with _follow(
         producer.changelog, directory / "data", producer.append(0, len(EPOCHS)), COMPACTED
     ) as follower:
         assert follower.wait_until_compact(WAIT_SECONDS)
@@ -115,34 +115,34 @@ def _compacted(directory: Path) -> Iterator[StoreSource]:
 
 
 @contextmanager
-def _restarted(directory: Path) -> Iterator[StoreSource]:
+def _after_restart(directory: Path) -> Iterator[StoreSource]:
     producer = _Producer(directory / "changelog")
     half = len(EPOCHS) // 2
-    with _following(producer.changelog, directory / "data", producer.append(0, half), UNCOMPACTED):
+    with _follow(producer.changelog, directory / "data", producer.append(0, half), UNCOMPACTED):
         pass
-    with _following(producer.changelog, directory / "data", producer.append(half, len(EPOCHS)), COMPACTED):
+    with _follow(producer.changelog, directory / "data", producer.append(half, len(EPOCHS)), COMPACTED):
         pass
-    with _following(producer.changelog, directory / "data", {}, UNCOMPACTED) as follower:
+    with _follow(producer.changelog, directory / "data", {}, UNCOMPACTED) as follower:
         for group, epoch in producer.append(0, 0).items():
             assert follower.wait_for(group, epoch, WAIT_SECONDS)
         yield follower
 
 
 @contextmanager
-def _rebuilt(directory: Path) -> Iterator[StoreSource]:
+def _after_rebuild(directory: Path) -> Iterator[StoreSource]:
     producer = _Producer(directory / "changelog")
     newest = producer.append(0, len(EPOCHS))
-    with _following(producer.changelog, directory / "data", newest, COMPACTED):
+    with _follow(producer.changelog, directory / "data", newest, COMPACTED):
         pass
     shutil.rmtree(directory / "data")
-    with _following(producer.changelog, directory / "data", newest, UNCOMPACTED) as follower:
+    with _follow(producer.changelog, directory / "data", newest, UNCOMPACTED) as follower:
         yield follower
 
 
 @contextmanager
-def _partitioned(directory: Path, partitions: int) -> Iterator[StoreSource]:
+def _with_partitions(directory: Path, partitions: int) -> Iterator[StoreSource]:
     producer = _Producer(directory / "changelog", partitions)
-    with _following(
+    with _follow(
         producer.changelog, directory / "data", producer.append(0, len(EPOCHS)), UNCOMPACTED
     ) as follower:
         yield follower
@@ -151,11 +151,11 @@ def _partitioned(directory: Path, partitions: int) -> Iterator[StoreSource]:
 ONE_HOST: dict[str, Callable[[Path], AbstractContextManager[StoreSource]]] = {
     "in memory": _in_memory,
     "straight": _straight,
-    "compacted": _compacted,
-    "restarted": _restarted,
-    "rebuilt": _rebuilt,
-    "8 partitions": partial(_partitioned, partitions=8),
-    "64 partitions": partial(_partitioned, partitions=64),
+    "compacted": _after_compaction,
+    "restarted": _after_restart,
+    "rebuilt": _after_rebuild,
+    "8 partitions": partial(_with_partitions, partitions=8),
+    "64 partitions": partial(_with_partitions, partitions=64),
 }
 
 Services = tuple[QueryService, ...]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -98,6 +99,19 @@ class Host:
         return view.store(store.name, None)
 
 
+@contextmanager
+def restarted_host(root: str, directory: Path) -> Iterator[Host]:
+    """A host that has been at rest with what there is, and has looked for nothing since it started again."""
+    with ThreadPoolExecutor(2) as workers:
+        before = Host(root, directory, workers)
+        before.look()
+        before.step()
+        before.state.close()
+        host = Host(root, directory, workers)
+        yield host
+        host.state.close()
+
+
 @pytest.fixture
 def root(tmp_path: Path) -> str:
     return str(tmp_path / "changelog")
@@ -149,12 +163,7 @@ def test_a_partition_that_was_opened_before_its_store_was_dropped(
 ) -> None:
     """It was left open where another one could not be opened, and is not that of the store that followed."""
     append(open_appender(Changelog.open(root), [ACCOUNTS, LIMITS]), 1, ACCOUNTS, LIMITS)
-    with ThreadPoolExecutor(2) as workers:
-        host = Host(root, tmp_path / "data", workers)
-        host.look()
-        host.step()
-        host.state.close()
-        host = Host(root, tmp_path / "data", workers)
+    with restarted_host(root, tmp_path / "data") as host:
         opened = GroupSetup.open
 
         def open_accounts(setup: GroupSetup, definition: StoreDefinition, *others: Any) -> PartitionStore:
@@ -174,7 +183,6 @@ def test_a_partition_that_was_opened_before_its_store_was_dropped(
         while host.state.is_rebuilding:
             host.state.rebuild()
         assert (host.amounts(ACCOUNTS), host.amounts(LIMITS)) == (set(), {2})
-        host.state.close()
 
 
 def test_a_store_that_is_back_in_a_restored_changelog_has_its_rows(
@@ -296,12 +304,7 @@ def test_a_changelog_that_was_restored_before_an_epoch_of_it_could_be_shown(
     copy = shutil.copytree(root, tmp_path / "copy")
     Changelog.open(root).migrate_store(ACCOUNTS.name, parse_changes(add=["note VARCHAR"]))
     append(open_appender(Changelog.open(root), [ACCOUNTS]), 2, ACCOUNTS)
-    with ThreadPoolExecutor(2) as workers:
-        host = Host(root, tmp_path / "data", workers)
-        host.look()
-        host.step()
-        host.state.close()
-        host = Host(root, tmp_path / "data", workers)
+    with restarted_host(root, tmp_path / "data") as host:
 
         def refuse(definitions: GroupDefinitions, generation: int) -> Definitions:
             raise Unavailable("The changelog does not answer.")
@@ -315,7 +318,6 @@ def test_a_changelog_that_was_restored_before_an_epoch_of_it_could_be_shown(
         host.changelog.forget_history(GROUP)
         host.step()
         assert host.amounts(ACCOUNTS) == {1}
-        host.state.close()
 
 
 def test_what_a_snapshot_lacks_is_not_taken_for_empty(root: str, host: Host) -> None:

@@ -302,7 +302,8 @@ class Demo:
     def _recount(self, songs: pa.Table) -> Recount:
         if self.bootstrap is None:
             return FileRecount(self.place.plays, songs)
-        from flight_server.cli.demo.topic import TopicRecount  # noqa: PLC0415  only this way needs Kafka's client
+        # Only this way needs Kafka's client.
+        from flight_server.cli.demo.topic import TopicRecount  # noqa: PLC0415
 
         return TopicRecount(self.bootstrap, songs)
 

@@ -144,16 +144,18 @@ def test_rows_that_were_staged_before_are_refused(reopen: Reopen) -> None:
         writer.commit([file])
 
 
-def test_rows_that_were_committed_at_the_same_time_count_for_nothing(reopen: Reopen) -> None:
+def test_rows_that_were_committed_at_the_same_time_count_for_nothing(
+    reopen: Reopen, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The writer had asked for amendments before the store was dropped."""
     changelog = reopen()
     appender = open_appender(changelog, [PLAYS])
     amendments = changelog.amendments(GROUP)
-    newest, amendments.newest_number = amendments.newest_number, lambda known=0: 0  # type: ignore[method-assign]
-    drop(reopen())
-    late = appender.append({"plays": rows(7)})
+    with monkeypatch.context() as patches:
+        patches.setattr(amendments, "newest_number", lambda known=0: 0)
+        drop(reopen())
+        late = appender.append({"plays": rows(7)})
     assert late.places
-    amendments.newest_number = newest  # type: ignore[method-assign]
     append(reopen(), 8)
     assert stored_songs(reopen()) == [8]
 
@@ -306,19 +308,26 @@ def test_a_new_store_does_not_inherit_the_cutoff(reopen: Reopen) -> None:
     assert found is not None and found.cutoffs == {}
 
 
+def digests(changelog: Changelog) -> list[str]:
+    """Those of the first four commits."""
+    commits = [changelog.read_commit(GROUP, Epoch(epoch)) for epoch in range(1, 5)]
+    assert None not in commits
+    return [commit.digest for commit in commits if commit is not None]
+
+
 def test_the_others_of_its_group_stay(reopen: Reopen) -> None:
     appender = open_appender(reopen(), [PLAYS, SONGS])
     appender.append({"plays": rows(1), "songs": names(1)})
     appender.append({"plays": rows(2)})
     appender.append({"songs": names(3)})
-    before = [reopen().read_commit(GROUP, Epoch(epoch)).digest for epoch in (1, 2, 3, 4)]  # type: ignore[union-attr]
+    before = digests(reopen())
     drop(reopen())
     assert remove_dropped_stores(reopen(), GROUP) == Removed()
     changelog = reopen()
     assert list(changelog.definitions()) == ["songs"]
     assert stored_songs(changelog, SONGS) == [1, 3]
     # Nothing of theirs is built again.
-    assert [changelog.read_commit(GROUP, Epoch(epoch)).digest for epoch in (1, 2, 3, 4)] == before  # type: ignore[union-attr]
+    assert digests(changelog) == before
     appender.append({"songs": names(4)})
     assert stored_songs(reopen(), SONGS) == [1, 3, 4]
     check_sound(reopen())
