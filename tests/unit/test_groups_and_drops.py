@@ -127,7 +127,7 @@ def host(root: str, tmp_path: Path) -> Iterator[Host]:
 
 def append(appender: StoreAppender, amount: int, *stores: StoreDefinition) -> Epoch:
     numbers = {"account": range(10), "amount": [amount] * 10, "fee": [amount] * 10}
-    rows = {
+    rows: dict[str, pa.Table] = {
         store.name: pa.table({name: numbers[name] for name in store.schema.names}, store.schema)
         for store in stores
     }
