@@ -227,11 +227,13 @@ class Amendments:
 
     Attributes:
         times_forgotten: How often all were forgotten, and what relies on their numbers with them.
+        times_checked: How often it was asked whether the changelog was restored from an older copy.
     """
 
     def __init__(self, objects: Objects, group: GroupName) -> None:
         self.group = group
         self.times_forgotten = 0
+        self.times_checked = 0
         self._objects = objects
         self._newest: int | None = None
         self._known: dict[int, Amendment] = {}
@@ -257,6 +259,7 @@ class Amendments:
         is_due = time.monotonic() - self._checked_at >= SECONDS_BETWEEN_CHECKS
         if read and (is_due or number > read):
             self._checked_at = time.monotonic()
+            self.times_checked += 1
             if not self._is_current(read):
                 self.forget()
                 number = self._last_number_from(known)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -34,10 +35,25 @@ def missing_definition(store: StoreName) -> Corrupt:
     )
 
 
+class _ReadDefinition(NamedTuple):
+    """A definition as it was read.
+
+    Attributes:
+        definition: The definition.
+        times_forgotten: As of the amendments of its group, before it was read.
+        times_checked: Likewise.
+    """
+
+    definition: StoreDefinition
+    times_forgotten: int
+    times_checked: int
+
+
 class Definitions:
     """The definitions of a changelog's stores. Each is immutable, and read once; one that followed a drop is
     read again when the amendments of its group are, as a changelog that was restored from an older copy may
-    have another one. Safe to use from several threads.
+    have another one. So is the last one of a name whenever they are checked: it may be another one behind the
+    same drop. Safe to use from several threads.
 
     All methods raise Corrupt where an object is damaged, and Unavailable when the changelog cannot be
     reached.
@@ -48,9 +64,7 @@ class Definitions:
 
     def __init__(self, objects: Objects) -> None:
         self._objects = objects
-        self._created: dict[str, StoreDefinition] = {}
-        self._read_at: dict[str, int] = {}
-        """How often the amendments of its group had been forgotten when a definition was read."""
+        self._created: dict[str, _ReadDefinition] = {}
         self._incarnations: dict[StoreName, int] = {}
         self._groups: dict[GroupName, Amendments] = {}
 
@@ -250,25 +264,40 @@ class Definitions:
                 return Migration(after.generation, before, after)
         raise Unavailable(f"Others keep migrating stores of the group of {store}: try again later.")
 
-    def _is_known(self, path: str) -> bool:
-        known = self._created.get(path)
-        if known is None or not definition_incarnation(path):
-            return known is not None
-        return self._read_at[path] == self.amendments(known.group).times_forgotten
+    def _known(self, path: str) -> StoreDefinition | None:
+        """A definition that needs not be read; None where it was not read, or is to be read again."""
+        found, incarnation = self._created.get(path), definition_incarnation(path)
+        if found is None or not incarnation:
+            return None if found is None else found.definition
+        amendments = self.amendments(found.definition.group)
+        if found.times_forgotten != amendments.times_forgotten:
+            return None
+        is_last = incarnation >= self._incarnations.get(found.definition.name, 0)
+        return None if is_last and found.times_checked != amendments.times_checked else found.definition
 
     def _read(self, path: str) -> StoreDefinition | None:
-        if not self._is_known(path):
-            data = self._objects.get(path)
-            if data is None:
-                return None
-            definition = StoreDefinition.from_json(
-                unseal(data.to_pybytes(), "A store definition in the changelog")
+        known = self._known(path)
+        if known is not None:
+            return known
+        # What is read before a check is not noted as if it were read behind it.
+        times = {
+            group: (each.times_forgotten, each.times_checked) for group, each in list(self._groups.items())
+        }
+        data = self._objects.get(path)
+        if data is None:
+            return None
+        definition = StoreDefinition.from_json(
+            unseal(data.to_pybytes(), "A store definition in the changelog")
+        )
+        if definition_path(definition.name, definition_incarnation(path) or 0) != path:
+            raise Corrupt(
+                f"The definition of store {definition.name} lies where another one's should be: restore "
+                "the changelog from a backup."
             )
-            if definition_path(definition.name, definition_incarnation(path) or 0) != path:
-                raise Corrupt(
-                    f"The definition of store {definition.name} lies where another one's should be: restore "
-                    "the changelog from a backup."
-                )
-            self._read_at[path] = self.amendments(definition.group).times_forgotten
-            self._created[path] = definition
-        return self._created[path]
+        before = self._created.get(path)
+        self._created[path] = _ReadDefinition(definition, *times.get(definition.group, (0, 0)))
+        if before is not None and before.definition != definition:
+            # Whoever goes by what was decided of the group looks at it again, and so at its stores.
+            for group in {before.definition.group, definition.group}:
+                self.amendments(group).forget()
+        return definition

@@ -90,8 +90,10 @@ class History:
         epoch = commit.epoch
         exclusions = self._amendments.exclusions(commit.generation)
         skip = exclusions.skips.get(epoch)
-        if skip is not None:
-            self._effective[skip.mark] = commit is skip.stand_in
+        if skip is not None and commit is skip.stand_in:
+            self._effective[skip.mark] = True
+        elif skip is not None:
+            self._effective.pop(skip.mark, None)  # what is there now is another one: why, is to be seen
         commit = exclusions.keep_rows(commit)
         skips = [skip for skip in self.skips() if skip.epoch <= epoch]
         if not skips:
@@ -125,8 +127,9 @@ class History:
         known = self._effective.get(skip.mark)
         if known is None:
             data = self._objects.get(commit_path(self._epochs.group, skip.epoch))
-            # One that has given way to a snapshot was passed by before that.
-            known = data is None or skip.matches(data)
+            # One that has given way to a snapshot was passed by before that. What is there under its number
+            # then is of a writer that comes too late, and takes it back.
+            known = data is None or skip.matches(data) or self._epochs.floor() > skip.epoch
             if data is not None or any(epoch >= skip.epoch for epoch in self._epochs.snapshots.epochs()):
                 self._effective[skip.mark] = known
         return known

@@ -39,7 +39,6 @@ class _KnownReports:
         reports: The reports.
         definitions: The stores.
         routes: Routes to the newest epochs, by whether stale ones will do, and by their needs.
-        sizes: Sizes of stores, rounded.
     """
 
     reports: Reports
@@ -47,11 +46,38 @@ class _KnownReports:
     routes: dict[tuple[bool, tuple[tuple[StoreName, tuple[PartitionId, ...]], ...]], Route] = field(
         default_factory=dict
     )
-    sizes: dict[StoreName, StoreSize | None] = field(default_factory=dict)
 
     def holds(self, reports: Reports, definitions: Definitions) -> bool:
         """Whether it is true of these, too."""
         return definitions is self.definitions and _hold_same_objects(reports, self.reports, _is_same_report)
+
+
+@dataclass(frozen=True, eq=False)
+class _KnownSize:
+    """The size of a store, good until a host says something else of it.
+
+    Attributes:
+        definition: The store.
+        held: What hosts say that they hold of it.
+        size: Its size, rounded; None if no host says anything.
+    """
+
+    definition: StoreDefinition
+    held: Sequence[StoreReport]
+    size: StoreSize | None
+
+    def holds(self, definition: StoreDefinition, held: Sequence[StoreReport]) -> bool:
+        """Whether it is true of these, too. Reports come each second; their columns are the same objects
+        until something is new.
+        """
+        return (
+            definition is self.definition
+            and len(held) == len(self.held)
+            and all(
+                one == other and one.columns is other.columns
+                for one, other in zip(held, self.held, strict=True)
+            )
+        )
 
 
 def _is_same_report(one: HostReport, other: HostReport) -> bool:
@@ -83,6 +109,7 @@ class Routes:
         self._lag_limit = lag_limit
         self._broadcast_limit_bytes = broadcast_limit_bytes
         self._known = _KnownReports({}, {})
+        self._sizes: dict[StoreName, _KnownSize] = {}
 
     def newest_route(
         self,
@@ -194,16 +221,22 @@ class Routes:
             stores: The stores.
             definitions: All stores.
         """
-        known = self._known_reports(definitions)
-        found = {
-            name: known.sizes[name] if name in known.sizes else _size_of(definitions[name], known.reports)
-            for name in sorted(stores)
-        }
-        known.sizes.update(found)
+        reports = self._cluster.peers.reports()
+        found = [(name, self._size(definitions[name], reports)) for name in sorted(stores)]
+        if len(self._sizes) > len(definitions):
+            # Some were dropped. Threads that come here at once lose a few of the others, and nothing else.
+            self._sizes = {name: known for name, known in list(self._sizes.items()) if name in definitions}
         return Sizes(
-            tuple((name, size) for name, size in found.items() if size is not None),
-            self._broadcast_limit_bytes,
+            tuple((name, size) for name, size in found if size is not None), self._broadcast_limit_bytes
         )
+
+    def _size(self, definition: StoreDefinition, reports: Reports) -> StoreSize | None:
+        name = definition.name
+        held = [report.stores[name] for report in reports.values() if name in report.stores]
+        known = self._sizes.get(name)
+        if known is None or not known.holds(definition, held):
+            self._sizes[name] = known = _KnownSize(definition, held, _size_of(definition, held))
+        return known.size
 
 
 def _column_sizes(
@@ -231,11 +264,10 @@ def _column_sizes(
             )
 
 
-def _size_of(definition: StoreDefinition, reports: Reports) -> StoreSize | None:
+def _size_of(definition: StoreDefinition, held: Sequence[StoreReport]) -> StoreSize | None:
     """Size of a whole store, from what hosts say of their parts of it; replicas count once. None if no host
     says anything.
     """
-    held = [report.stores[definition.name] for report in reports.values() if definition.name in report.stores]
     copies = sum(len(each.partitions) for each in held) / definition.partitions
     if not copies:
         return None

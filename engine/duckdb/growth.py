@@ -84,7 +84,8 @@ _IN_WORKER = MULTIPLYING_FUNCTIONS | UNMEASURED_FUNCTIONS | SLOW_FUNCTIONS | BRE
 _CALL = re.compile(r'([a-z0-9_]+)"?\s*\(')
 _MULTIPLYING = re.compile(r"\bfor\b|icu_collate_")
 """List comprehensions, and the sort keys of collations."""
-_COPYING_OPERATOR = re.compile(r"\|\||[\[{+]|collate")
+_COPYING_OPERATOR = re.compile(r"\|\||[\[{]|\+(?!\s*(?:\d|interval\s+'))|collate")
+"""What is added to a number or an interval is no list."""
 _DOUBLING = re.compile(r"\b(?:nullif|any|all|some|array)\s*\(|\bpivot\b")
 """What the engine binds twice or more often: NULLIF becomes a CASE, a comparison with all rows of a query
 several aggregates. (Lambdas, of which that is true as well, are among the others.)

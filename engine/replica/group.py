@@ -342,8 +342,7 @@ class GroupState:
         first commit that knows of that: at earlier epochs hosts that have not heard of it have the old one.
         And whether it is there still.
         """
-        drop = self._changelog.exclusions(self.group).drops.get(definition.name)
-        if definition.since != (drop.number if drop else 0):
+        if self._changelog.definition_at(definition.name, definition.generation) != definition:
             return False
         if definition.since <= max(generation, self._main.generation):
             return True
@@ -778,6 +777,9 @@ class GroupState:
             return True  # a store was found on the way, whose partitions are late as well
         if late.epoch < self._main.epoch or not (late.is_even and self._main.is_even):
             return True
+        if late.digest and self._main.digest not in ("", late.digest):
+            # The changelog was restored after the others had read it.
+            raise diverged_error(self.group, late.epoch)
         self._main.join(late.partitions, self._definitions.open_stores(self._main.generation))
         self._noted_partitions = None
         self._late, self._is_unpublished = self._new_cohort(Epoch(0)), True
@@ -803,15 +805,17 @@ class GroupState:
             if is_quick:
                 raise _TakesLong
             self._take_up(snapshot.generation)
-            if any(snapshot.part_of(*place) is None for place in cohort.partitions):
-                # It was made before there was the store, or after its end, which is to be heard of first.
-                self._changelog.generation(self.group)
+            # It may have been made after the end of a store, or be of a changelog that was restored since it
+            # was followed: that is to be heard of first.
+            self._changelog.generation(self.group)
             self._definitions.check_none_ended()
             self._open_stores(snapshot.stores, snapshot.generation)
             self._state = self._state.read_snapshot(track, snapshot.epoch)
             self._aim(track)
             self._report()
-            cohort.load(snapshot, self._definitions.open_stores(snapshot.generation))
+            cohort.load(snapshot, self._definitions.read_open_stores(snapshot.generation))
+            if track is Track.MAIN:
+                self._definitions.forget_shapes()
 
         is_blocked = source is Source.BLOCKED
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 
-from engine.changelog import Changelog, StoreDrop
+from engine.changelog import Changelog, Exclusions, StoreDrop
 from engine.changelog.definitions import missing_definition
 from engine.errors import Unavailable
 from engine.model.schema import PartitionId, StoreDefinition, StoreName
@@ -29,8 +29,16 @@ class GroupDefinitions:
         self._changelog = changelog
         self._ask_held = held
         self._held: dict[StoreName, Collection[PartitionId]] = {}
+        self._first: dict[StoreName, StoreDefinition | None] = {}
+        """What the stores that are here were at first."""
         self._drops: dict[StoreName, StoreDrop | None] = {}
         """The end of the last store of a name, which the one that is here has followed."""
+        self._others: Collection[StoreName] = ()
+        """Those of them that are others in the changelog behind the same end, as it was restored."""
+        self._compared: Exclusions | None = None
+        """What had been decided of the group when that was seen: it is others when anything else may be."""
+        self._replaced: set[tuple[StoreName, int]] = set()
+        """All that ever were, by name and `StoreDefinition.since`."""
         self._heard: dict[StoreName, int] = {}
         """The newest ends that were heard of, by name; also those of a changelog that was restored since."""
         self._open: dict[StoreName, None] = {}
@@ -68,7 +76,12 @@ class GroupDefinitions:
         Args:
             definitions: The stores.
             drops: The last ends of stores of their names.
+
+        Raises:
+            LivestateError: What they were at first cannot be read.
         """
+        self._first.update({name: self._changelog.definition_at(name, 0) for name in definitions})
+        self._compared = None
         self._drops.update({name: drops.get(name) for name in definitions})
         self.found.update(definitions)
         self._hear(drops)
@@ -78,10 +91,11 @@ class GroupDefinitions:
             self._heard[name] = max(drop.number, self._heard.get(name, 0))
 
     def is_back(self, store: StoreName) -> bool:
-        """Whether a store that is here had ended, as far as this host had heard before: the changelog was
-        restored from a copy of before that. Epochs up to the group's may have rows of it.
+        """Whether a store that is here had ended, as far as this host had heard before, or was another one:
+        the changelog was restored from a copy of before that. Epochs up to the group's may have rows of it.
         """
-        return self.found[store].since < self._heard.get(store, 0)
+        since = self.found[store].since
+        return since < self._heard.get(store, 0) or (store, since) in self._replaced
 
     def ended_stores(self) -> Mapping[StoreName, StoreDefinition]:
         """The stores that are here and were dropped from the changelog; or are in its place, where the
@@ -93,8 +107,13 @@ class GroupDefinitions:
         if not self.found:
             return {}
         (group,) = {definition.group for definition in self.found.values()}
-        drops = self._changelog.exclusions(group).drops
+        exclusions = self._changelog.exclusions(group)
+        drops = exclusions.drops
         self._hear(drops)
+        if exclusions is not self._compared:
+            self._others = [name for name in self.found if self._is_another(name)]
+            self._replaced.update((name, self.found[name].since) for name in self._others)
+            self._compared = exclusions
         # Their numbers may be the same in a changelog that was restored. A definition can be older than the
         # drop that was heard of with it.
         return {
@@ -102,7 +121,13 @@ class GroupDefinitions:
             for name, definition in self.found.items()
             if self._drops.get(name) != (drop := drops.get(name))
             or definition.since != (drop.number if drop else 0)
+            or name in self._others
         }
+
+    def _is_another(self, store: StoreName) -> bool:
+        """Whether the changelog has another store behind the same end as one that is here."""
+        first, now = self._first.get(store), self._changelog.definition_at(store, 0)
+        return first is not None and now is not None and now != first
 
     def check_none_ended(self) -> None:
         """See that no store was dropped that is here still, as far as this host has heard.
@@ -118,9 +143,11 @@ class GroupDefinitions:
 
     def forget(self, stores: Collection[StoreName]) -> None:
         """Take note that some stores are not here any more."""
+        self._others = [name for name in self._others if name not in stores]
         for name in stores:
             self.found.pop(name, None)
             self._held.pop(name, None)
+            self._first.pop(name, None)
             self._drops.pop(name, None)
             self._open.pop(name, None)
         self._by_generation.clear()
@@ -137,8 +164,8 @@ class GroupDefinitions:
             raise missing_definition(store)
         return found
 
-    def forget_shapes(self, beyond: int) -> None:
-        """Ask again what stores are beyond a generation."""
+    def forget_shapes(self, beyond: int = -1) -> None:
+        """Ask again what stores are beyond a generation, or at all."""
         for generation in [generation for generation in self._by_generation if generation > beyond]:
             del self._by_generation[generation]
 
@@ -149,8 +176,12 @@ class GroupDefinitions:
             LivestateError: As `definition_at` and `check_none_ended`.
         """
         if generation not in self._by_generation:
-            self.check_none_ended()
-            shapes = {name: self.definition_at(name, generation) for name in self._open}
-            self.check_none_ended()  # else they may be those of others of these names
-            self._by_generation[generation] = shapes
+            self._by_generation[generation] = self.read_open_stores(generation)
         return self._by_generation[generation]
+
+    def read_open_stores(self, generation: int) -> Definitions:
+        """As `open_stores`; also where a changelog that was restored has other migrations by now."""
+        self.check_none_ended()
+        shapes = {name: self.definition_at(name, generation) for name in self._open}
+        self.check_none_ended()  # else they may be those of others of these names
+        return shapes

@@ -59,7 +59,7 @@ class Shape:
         """The shape after a migration; this one if there was none."""
         if migrated is None:
             return self
-        if migrated.definition.generation == self.definition.generation:
+        if migrated.definition == self.definition:
             return replace(self, generation=migrated.generation)
         return Shape(
             *migrated,

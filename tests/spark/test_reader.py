@@ -134,7 +134,7 @@ def test_sql_reads_a_view(spark: SparkSession, three: str) -> None:
 # ---- epochs
 
 
-def has_passed(bank: Bank, epoch: Epoch) -> bool:
+def has_passed(bank: Bank, epoch: int) -> bool:
     return bank.epoch > epoch
 
 

@@ -13,13 +13,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from engine.changelog import Changelog, Commit, StoreAppender, open_appender
+from engine.changelog import Changelog, Commit, StoreAppender, open_appender, partition_rows
 from engine.changelog.skipping import skip_epoch
 from engine.changelog.snapshot import EPOCH_WEIGHT
 from engine.changelog.store_drops import drop_store, remove_dropped_stores
 from engine.errors import Unavailable
 from engine.model.migration import parse_changes
-from engine.model.schema import Epoch, StoreDefinition
+from engine.model.schema import Epoch, PartitionId, StoreDefinition, define_store
 from engine.replica.group import GroupState
 from engine.replica.group_definitions import GroupDefinitions
 from engine.replica.group_setup import GroupSetup
@@ -29,9 +29,18 @@ from engine.state.cache import ColumnCache
 from engine.state.partition import PartitionStore
 from engine.state.rocks import shared_options
 from engine.state.state_options import StateOptions
-from tests.support.following import GROUP, contents, define
+from engine.state.state_view import StateView
+from tests.support.following import GROUP, PARTITIONS, contents, define, live_rows
 
 ACCOUNTS, LIMITS, OTHERS = define("accounts"), define("limits"), define("others")
+FEES = define_store(
+    ACCOUNTS.name,
+    pa.schema([("account", pa.int64()), ("fee", pa.int32())]),
+    ["account"],
+    partitions=2,
+    group=GROUP,
+)
+"""Another store of the name, in fewer partitions."""
 STATE = StateOptions(block_rows=16, fan_out=3)
 NOW = 1_789_000_000_000_000
 MOST_STEPS = 50
@@ -81,9 +90,13 @@ class Host:
 
     def amounts(self, store: StoreDefinition) -> set[int]:
         """What a store has, as the host answers."""
+        return set(contents(self.view(store)).values())
+
+    def view(self, store: StoreDefinition) -> StateView:
+        """A store as the host answers."""
         view = self.state.view
         assert view is not None
-        return set(contents(view.store(store.name, None)).values())
+        return view.store(store.name, None)
 
 
 @contextmanager
@@ -113,8 +126,12 @@ def host(root: str, tmp_path: Path) -> Iterator[Host]:
 
 
 def append(appender: StoreAppender, amount: int, *stores: StoreDefinition) -> Epoch:
-    rows = pa.table({"account": range(10), "amount": [amount] * 10})
-    return appender.append({store.name: rows for store in stores}).epoch
+    numbers = {"account": range(10), "amount": [amount] * 10, "fee": [amount] * 10}
+    rows: dict[str, pa.Table] = {
+        store.name: pa.table({name: numbers[name] for name in store.schema.names}, store.schema)
+        for store in stores
+    }
+    return appender.append(rows).epoch
 
 
 def drop(root: str, store: StoreDefinition) -> None:
@@ -189,6 +206,94 @@ def test_a_store_that_is_back_in_a_restored_changelog_has_its_rows(
     while host.state.is_rebuilding:
         host.state.rebuild()
     assert (host.amounts(ACCOUNTS), host.amounts(OTHERS)) == ({1}, {1})
+
+
+def test_another_store_behind_the_same_drop_in_a_restored_changelog(
+    root: str, tmp_path: Path, host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the host has applied has given way to a snapshot, so nothing of it differs."""
+    monkeypatch.setattr("engine.changelog.amendments.SECONDS_BETWEEN_CHECKS", 0.0)
+    append(open_appender(Changelog.open(root), [ACCOUNTS]), 1, ACCOUNTS)
+    drop(root, ACCOUNTS)
+    copy = shutil.copytree(root, tmp_path / "copy")
+    append(open_appender(Changelog.open(root), [ACCOUNTS]), 2, ACCOUNTS)
+    host.look()
+    host.step()
+    assert host.amounts(ACCOUNTS) == {2}
+    shutil.rmtree(root)
+    shutil.copytree(copy, root)
+    for _ in range(5):
+        Changelog.open(root).writer(GROUP, "job")
+    remove_dropped_stores(Changelog.open(root), GROUP)
+    append(open_appender(Changelog.open(root), [FEES]), 3, FEES)
+    host.look()
+    host.state.heed_amendments()
+    assert host.state.has_ended
+
+
+def test_another_store_of_a_restored_changelog_beside_one_that_stays(
+    root: str, tmp_path: Path, host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not empty at the group's epoch, nor read at that of another history."""
+    monkeypatch.setattr("engine.changelog.amendments.SECONDS_BETWEEN_CHECKS", 0.0)
+    append(open_appender(Changelog.open(root), [ACCOUNTS, LIMITS]), 1, ACCOUNTS, LIMITS)
+    drop(root, ACCOUNTS)
+    copy = shutil.copytree(root, tmp_path / "copy")
+    append(open_appender(Changelog.open(root), [ACCOUNTS, LIMITS]), 2, ACCOUNTS, LIMITS)
+    host.look()
+    host.step()
+    assert (host.amounts(ACCOUNTS), host.amounts(LIMITS)) == ({2}, {2})
+    shutil.rmtree(root)
+    shutil.copytree(copy, root)
+    append(open_appender(Changelog.open(root), [FEES, LIMITS]), 3, FEES, LIMITS)
+    host.look()
+    host.state.heed_amendments()
+    host.look()
+    assert host.state.is_rebuilding
+    while host.state.view is not None:
+        assert host.state.rebuild()
+    for _ in range(MOST_STEPS):
+        host.state.step()
+        host.state.rebuild()
+    fees = host.view(FEES)
+    assert fees.definition.schema == FEES.schema
+    assert live_rows(fees)["fee"].to_pylist() == [3] * 10
+    assert host.amounts(LIMITS) == {3}
+
+
+def test_another_migration_of_the_same_number_in_a_restored_changelog(
+    root: str, tmp_path: Path, host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the host has applied has given way to a snapshot, so nothing of it differs."""
+    monkeypatch.setattr("engine.changelog.amendments.SECONDS_BETWEEN_CHECKS", 0.0)
+    append(open_appender(Changelog.open(root), [ACCOUNTS]), 1, ACCOUNTS)
+    copy = shutil.copytree(root, tmp_path / "copy")
+    changelog = Changelog.open(root)
+    changelog.migrate_store(ACCOUNTS.name, parse_changes(rename=["amount=sum"]))
+    append(open_appender(changelog, [ACCOUNTS]), 2, ACCOUNTS)
+    host.look()
+    host.step()
+    assert host.view(ACCOUNTS).definition.schema.names == ["account", "sum"]
+    shutil.rmtree(root)
+    shutil.copytree(copy, root)
+    changelog = Changelog.open(root)
+    after = changelog.migrate_store(ACCOUNTS.name, parse_changes(add=["note VARCHAR"])).after
+    for amount in range(3):
+        append(open_appender(changelog, [ACCOUNTS]), amount, ACCOUNTS)
+    newest = changelog.read_commit(GROUP, changelog.newest_epoch(GROUP))
+    assert newest is not None
+    places = [(ACCOUNTS.name, PartitionId(number)) for number in range(PARTITIONS)]
+    row = {"account": 1, "amount": 7, "note": "kept"}
+    rows = [
+        ((ACCOUNTS.name, number), batch)
+        for number, batch in partition_rows(after, pa.Table.from_pylist([row], after.schema)).items()
+    ]
+    snapshots = changelog.snapshots(GROUP)
+    snapshots.write_part(newest.epoch, {ACCOUNTS.name: after}, places, rows, newest.generation, newest.digest)
+    assert snapshots.commit(newest, places)
+    changelog.drop_before(GROUP, newest.epoch)
+    host.step()
+    assert live_rows(host.view(ACCOUNTS)).to_pylist() == [row]
 
 
 def test_a_changelog_that_was_restored_before_an_epoch_of_it_could_be_shown(

@@ -14,6 +14,7 @@ from engine.changelog import Changelog, Inspection, Skip, open_appender, partiti
 from engine.changelog.amendments import AMENDMENT_FORMAT
 from engine.changelog.backup import back_up, restore
 from engine.changelog.checksummed_json import seal, unseal
+from engine.changelog.epochs import Epochs
 from engine.changelog.layout import amendment_path, commit_path
 from engine.changelog.skipping import skip_epoch
 from engine.errors import Corrupt, Fenced, InvalidInput, NotFound
@@ -140,6 +141,35 @@ def test_who_wrote_the_damaged_epoch_goes_on_behind_it(reopen: Reopen) -> None:
     assert songs(reopen()) == [1, 3]
     for found in Inspection(reopen()).read():
         assert not found.faults
+
+
+def test_a_late_writer_under_the_number_of_an_epoch_that_was_passed_by(
+    reopen: Reopen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The epoch has given way to a snapshot. Until it takes its commit back, all the others read the same."""
+    reopen().create_store(PLAYS)
+    late = reopen().writer(GROUP, "late")
+    append(reopen(), 1, 2)
+    skip(reopen(), late.next_epoch, force=True)
+    knowing = reopen()
+    newest = take_snapshot(knowing, 1, 2)
+    whole = knowing.read_commit(GROUP, newest)
+    knowing.drop_before(GROUP, newest)
+    seen = []
+    is_first = Epochs._is_first
+
+    def look(epochs: Epochs, epoch: Epoch) -> bool:
+        for changelog in (reopen(), knowing):
+            assert changelog.read_commit(GROUP, epoch) is not None
+            seen.append(changelog.read_commit(GROUP, newest))
+            assert [each.epoch for each in changelog.usable_snapshots(GROUP)] == [newest]
+        return is_first(epochs, epoch)
+
+    monkeypatch.setattr(Epochs, "_is_first", look)
+    with pytest.raises(Fenced):
+        late.append({})
+    assert seen == [whole, whole]
+    assert reopen().read_commit(GROUP, late.next_epoch) is None
 
 
 def test_two_epochs_behind_each_other_are_passed_by(reopen: Reopen) -> None:

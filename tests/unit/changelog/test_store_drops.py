@@ -18,6 +18,7 @@ from engine.changelog import (
     partition_rows,
 )
 from engine.changelog.backup import back_up, restore
+from engine.changelog.kept_catalog import CatalogObjects
 from engine.changelog.layout import amendment_path, definition_path, group_path, switch_path
 from engine.changelog.local_objects import LocalObjects
 from engine.changelog.store_drops import Removed, drop_store, remove_dropped_stores
@@ -202,6 +203,55 @@ def test_a_definition_that_was_read_is_another_one_in_a_restored_changelog(
     other = define_store("plays", pa.schema([("id", pa.string())]), ["id"], partitions=1, group=GROUP)
     reopen().create_store(other)
     assert changelog.definitions()[PLAYS.name].schema == other.schema
+
+
+def test_another_definition_behind_the_same_drop_in_a_restored_changelog(
+    reopen: Reopen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was decided of the group is the same."""
+    monkeypatch.setattr("engine.changelog.amendments.SECONDS_BETWEEN_CHECKS", 0.0)
+    append(reopen(), 1)
+    drop(reopen())
+    append(reopen(), 2)
+    changelog = reopen()
+    known = changelog.definitions()[PLAYS.name]
+    heard = changelog.exclusions(GROUP)
+    # As if a copy of between the drop and the next store were put back.
+    changelog.objects.delete([definition_path(PLAYS.name, 1)])
+    assert not changelog.definitions()
+    other = define_store("plays", pa.schema([("id", pa.string())]), ["id"], partitions=1, group=GROUP)
+    reopen().create_store(other)
+    found = changelog.definitions()[PLAYS.name]
+    assert (found.schema, found.since) == (other.schema, known.since)
+    assert changelog.exclusions(GROUP) is not heard  # who goes by them looks at the group again
+
+
+def test_a_definition_that_was_read_while_the_group_was_checked_is_read_again(
+    reopen: Reopen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append(reopen(), 1)
+    drop(reopen())
+    append(reopen(), 2)
+    changelog = reopen()
+    path = definition_path(PLAYS.name, 1)
+    other = define_store("plays", pa.schema([("id", pa.string())]), ["id"], partitions=1, group=GROUP)
+    get = CatalogObjects.get
+
+    def get_slowly(objects: CatalogObjects, wanted: str) -> pa.Buffer | None:
+        data = get(objects, wanted)
+        if wanted == path and data is not None:
+            patches.undo()
+            changelog.objects.delete([path])
+            reopen().create_store(other)
+            changelog.amendments(GROUP).forget()
+        return data
+
+    with monkeypatch.context() as patches:
+        patches.setattr(CatalogObjects, "get", get_slowly)
+        changelog.definition(PLAYS.name)
+    found = changelog.definition(PLAYS.name)
+    assert found is not None
+    assert found.schema == other.schema
 
 
 # ---- the same name again

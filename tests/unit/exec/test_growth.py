@@ -12,6 +12,7 @@ from itertools import chain, product
 import duckdb
 import pyarrow as pa
 import pytest
+from sqlglot import parse_one
 
 from engine.duckdb.binder import Binder
 from engine.duckdb.deadline import Deadline
@@ -29,8 +30,10 @@ from engine.duckdb.growth import (
     is_parsed_quickly,
     needs_worker,
 )
+from engine.duckdb.handover import repeats_long_values
 from engine.duckdb.results import result_schema
 from engine.errors import DeadlineExceeded, InvalidInput, LimitExceeded
+from engine.plan.query_text import engine_text
 from engine.service import QueryOptions, QueryService, Session
 from engine.sql.functions import is_refused
 from engine.sql.literals import lift
@@ -38,6 +41,9 @@ from engine.sql.parse import parse
 from tests.fuzz.grammar import nested_texts
 from tests.support.memory_source import MemorySource
 from tests.support.resident import grows_by_at_most
+from tests.tpch.stores import queries
+
+TPC_H = queries()
 
 COUNT = 20_000
 TOLERANCE = 150
@@ -189,6 +195,9 @@ def test_all_functions_that_make_much_of_little_are_known(plain: duckdb.DuckDBPy
         ("WITH RECURSIVE r AS (SELECT 'x' s UNION ALL SELECT s || s FROM r) SELECT * FROM r", True),
         ("WITH RECURSIVE r AS (SELECT 1 n UNION ALL SELECT n - 1 FROM r) SELECT * FROM r", False),
         (f"SELECT {' || '.join('a' * (MAX_COPIES + 2))}", True),
+        (f"SELECT {' + '.join('a' * (MAX_COPIES + 2))}", True),
+        (f"SELECT a{' + 1' * MAX_COPIES} + INTERVAL '1' DAY + interval_ FROM t", False),
+        (f"SELECT a{' + interval_' * (MAX_COPIES + 1)} FROM t", True),
         (f"SELECT {' '.join(f'a{n} COLLATE NOCASE,' for n in range(MAX_COPIES + 1))} b", True),
         (f"SELECT {'a' * MAX_TEXT} FROM t", True),
         ("SELECT nullif(a, 0), nullif(b, 0) FROM t WHERE a = ANY (SELECT 1)", False),
@@ -211,6 +220,16 @@ def test_all_functions_that_make_much_of_little_are_known(plain: duckdb.DuckDBPy
 )
 def test_where_statements_run(sql: str, *, expected: bool) -> None:
     assert needs_worker(sql) == expected
+
+
+@pytest.mark.parametrize("name", TPC_H)
+def test_no_query_of_tpc_h_needs_a_worker(name: str) -> None:
+    """To hand its rows over takes ten times as long as to read them here."""
+    stream = pa.RecordBatchReader.from_batches(pa.schema([("key", pa.int64()), ("text", pa.string())]), [])
+    streams = {str(number): stream for number in range(8)}
+    sql = engine_text(parse_one(TPC_H[name], dialect="duckdb"))
+    assert not needs_worker(sql)
+    assert not repeats_long_values(sql, streams, ())
 
 
 @pytest.fixture(scope="module")

@@ -12,13 +12,14 @@ import pytest
 
 from engine.cluster.assignment import Assignment
 from engine.cluster.fragments import Peers
-from engine.cluster.reports import GroupReport, HostName, HostReport, ReadableEpoch, StoreReport
+from engine.cluster.reports import ColumnReport, GroupReport, HostName, HostReport, ReadableEpoch, StoreReport
 from engine.cluster.routing import NoRoute, Route
 from engine.coordinator.deployment_hosts import DeploymentHosts
 from engine.coordinator.lag_limit import LagLimit
 from engine.coordinator.routes import Reports, Routes
 from engine.model.read_point import NEWEST, ReadPoint
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreName, define_store
+from engine.plan.split.sizes import StoreSize
 from engine.scan import StoreSource
 
 A, B = HostName("a"), HostName("b")
@@ -137,3 +138,30 @@ def test_a_kept_route_goes_when_its_epoch_is_too_old(
     assert not refused.may_come
     assert epoch(routes.newest_route(ALL, DEFINITIONS, ReadPoint(allow_stale=True))) == 1
     assert isinstance(routes.newest_route(ALL, DEFINITIONS, NEWEST), NoRoute)
+
+
+def test_a_size_is_kept_until_a_host_says_something_else(known_reports: KnownReports, routes: Routes) -> None:
+    def size() -> StoreSize:
+        return routes.sizes([SONGS.name], DEFINITIONS).by_store[SONGS.name]
+
+    def tell(**changes: Any) -> None:
+        report = known_reports.reports_by_host[A]
+        stores = {SONGS.name: replace(report.stores[SONGS.name], **changes)}
+        known_reports.reports_by_host[A] = replace(report, stores=stores)
+
+    first = size()
+    known_reports.group(A, report_of(1, looked_at=1 << 60))
+    tell()
+    assert size() is first
+    tell(rows=5000)
+    assert size().rows > first.rows
+    columns = {"song": ColumnReport(1.0, 9.0, None)}
+    tell(columns=columns)
+    known_reports.reports_by_host[B] = replace(
+        known_reports.reports_by_host[B],
+        stores={SONGS.name: replace(known_reports.reports_by_host[B].stores[SONGS.name], columns=columns)},
+    )
+    (column,) = size().columns
+    assert column[0] == "song" and column[1].low is not None
+    del known_reports.reports_by_host[A], known_reports.reports_by_host[B]
+    assert SONGS.name not in routes.sizes([SONGS.name], DEFINITIONS).by_store
