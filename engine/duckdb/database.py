@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import duckdb
 
-from engine.duckdb.spill import SpillDirectory
+from engine.duckdb.spill import SpillPlace
 from engine.sql.parse import MAX_DEPTH, MAX_TERMS
 
 MAX_EXPRESSION_DEPTH = MAX_TERMS + MAX_DEPTH
@@ -36,7 +36,7 @@ _LOCKED_DOWN = {
 def open_database(
     memory_limit_bytes: int,
     threads: int,
-    spill: SpillDirectory | None = None,
+    spill: SpillPlace | None = None,
     before_locking: Sequence[str] = (),
 ) -> duckdb.DuckDBPyConnection:
     """Open a locked-down database.
@@ -53,7 +53,7 @@ def open_database(
     limits = {
         "memory_limit": f"{memory_limit_bytes}B",
         "threads": str(threads),
-        "temp_directory": "" if spill is None else str(spill.database_path()),
+        "temp_directory": "" if spill is None else str(spill.path),
     }
     config: dict[str, str | bool | int | float | list[str]] = {**_LOCKED_DOWN, **limits}
     database = duckdb.connect(":memory:", config=config)

@@ -53,19 +53,34 @@ class EngineDatabase:
         allowance: What it may take.
         threads: Its worker threads.
         spill: Where it puts what its memory does not hold; None: nowhere.
+        spill_limit_bytes: How much of that; None: as much as may be there.
 
     Attributes:
         allowance: As the argument.
     """
 
-    def __init__(self, allowance: Allowance, threads: int, spill: SpillDirectory | None) -> None:
+    def __init__(
+        self,
+        allowance: Allowance,
+        threads: int,
+        spill: SpillDirectory | None,
+        spill_limit_bytes: int | None = None,
+    ) -> None:
         self.allowance = allowance
         self._threads = threads
         self._spill = spill
+        self._spill_limit_bytes = (
+            spill.limit_bytes if spill_limit_bytes is None and spill is not None else spill_limit_bytes
+        )
         # Reentrant, as finalizers close results.
         self._lock = threading.RLock()
         self._connections: WeakSet[EngineConnection] = WeakSet()
-        self._database = open_database(allowance.nbytes, threads, spill)
+        self._database = self._open()
+
+    def _open(self) -> duckdb.DuckDBPyConnection:
+        limit_bytes = self._spill_limit_bytes
+        place = None if self._spill is None or limit_bytes is None else self._spill.place(limit_bytes)
+        return open_database(self.allowance.nbytes, self._threads, place)
 
     @property
     def is_idle(self) -> bool:
@@ -106,8 +121,8 @@ class EngineDatabase:
         """
         if failure.is_fatal:
             with self._lock:
-                self._database = open_database(self.allowance.nbytes, self._threads, self._spill)
-        return error_of(failure, self.allowance, None if self._spill is None else self._spill.limit_bytes)
+                self._database = self._open()
+        return error_of(failure, self.allowance, self._spill_limit_bytes)
 
     def close(self) -> None:
         """Close it. Statements still running end with an error."""

@@ -25,7 +25,8 @@ class OwnDatabases:
     """The databases of principals with limits. Safe for threads.
 
     Those in which statements run have no more memory together than `total_bytes`, but for `LEAST_BYTES` each:
-    one that is opened when others have the most of it gets what is left.
+    one that is opened when others have the most of it gets what is left. Of what may be spilled each has as
+    large a part as of the memory.
 
     Args:
         total_bytes: Memory for all of them together.
@@ -81,9 +82,14 @@ class OwnDatabases:
             if known is None or known.allowance != allowance:
                 if known is not None:
                     known.close()
-                known = EngineDatabase(allowance, self._threads, self._spill)
+                known = self._open(allowance)
         self._databases[limit] = known
         return known
+
+    def _open(self, allowance: Allowance) -> EngineDatabase:
+        spill = self._spill
+        spilled = None if spill is None else spill.limit_bytes * allowance.nbytes // self._total_bytes
+        return EngineDatabase(allowance, self._threads, spill, spilled)
 
     def _allowance(self, limit: EngineLimit) -> Allowance:
         """What a database may take that is used now."""

@@ -4,11 +4,25 @@ from __future__ import annotations
 
 import secrets
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
 
 from engine.errors import InvalidInput
 
 _PRIVATE = 0o700
+
+
+@dataclass(frozen=True)
+class SpillPlace:
+    """Where one database of the engine puts its files. Another one would give its own the same names.
+
+    Attributes:
+        path: A directory, which the database makes when it needs it, and removes when it is closed.
+        limit_bytes: What the files may take.
+    """
+
+    path: Path
+    limit_bytes: int
 
 
 class SpillDirectory:
@@ -42,11 +56,13 @@ class SpillDirectory:
                 f"The engine's spill directory cannot be used: {error.strerror or error.args[0]}."
             ) from error
 
-    def database_path(self) -> Path:
-        """Where one database of the engine puts its files, and no other: it names them as others do. It makes
-        the directory when it needs it, and removes it when it is closed.
+    def place(self, limit_bytes: int) -> SpillPlace:
+        """A place for the files of one database of the engine.
+
+        Args:
+            limit_bytes: What they may take.
         """
-        return self.path / secrets.token_hex(16)
+        return SpillPlace(self.path / secrets.token_hex(16), limit_bytes)
 
     def rows_file(self) -> Path:
         """Where a file of gathered rows may be, which is not there yet.

@@ -103,7 +103,7 @@ def test_all_statements_of_a_principal_share_its_limit() -> None:
 
 
 def test_what_a_limit_does_not_hold_is_spilled_apart(tmp_path: Path) -> None:
-    spill = SpillDirectory(tmp_path / "spill", 1 << 30)
+    spill = SpillDirectory(tmp_path / "spill", 8 << 30)
     with open_engine(spill) as engine, ThreadPoolExecutor(2) as pool:
         found = [pool.submit(count_rows, engine, LARGE, deadline_of(name)) for name in ("ann", "bob")]
         held = begin(engine, LARGE, deadline_of("eve"))
@@ -114,8 +114,16 @@ def test_what_a_limit_does_not_hold_is_spilled_apart(tmp_path: Path) -> None:
     assert not (tmp_path / "spill").exists()
 
 
+def test_a_limit_has_a_part_of_the_disk(tmp_path: Path) -> None:
+    spill = SpillDirectory(tmp_path / "spill", 64 * MIB)
+    with open_engine(spill) as engine:
+        most = 64 * MIB * LIMIT // MEMORY
+        with pytest.raises(LimitExceeded, match=f"spill_limit_bytes allows {most} bytes"):
+            count_rows(engine, LARGE, deadline_of("ann"))
+
+
 def test_a_database_that_is_closed_removes_its_files(tmp_path: Path) -> None:
-    spill = SpillDirectory(tmp_path / "spill", 1 << 30)
+    spill = SpillDirectory(tmp_path / "spill", 8 << 30)
     with open_databases(spill=spill) as databases:
         connection = databases.connect(limit_of("ann"))
         connection.duckdb.register("t", TABLE)
