@@ -53,7 +53,7 @@ class EngineDatabase:
         allowance: What it may take.
         threads: Its worker threads.
         spill: Where it puts what its memory does not hold; None: nowhere.
-        spill_limit_bytes: How much of that; None: as much as may be there.
+        spill_part: Which part of what may be there it may put there.
 
     Attributes:
         allowance: As the argument.
@@ -64,23 +64,16 @@ class EngineDatabase:
         allowance: Allowance,
         threads: int,
         spill: SpillDirectory | None,
-        spill_limit_bytes: int | None = None,
+        spill_part: float = 1.0,
     ) -> None:
         self.allowance = allowance
         self._threads = threads
         self._spill = spill
-        self._spill_limit_bytes = (
-            spill.limit_bytes if spill_limit_bytes is None and spill is not None else spill_limit_bytes
-        )
+        self._spill_part = spill_part
         # Reentrant, as finalizers close results.
         self._lock = threading.RLock()
         self._connections: WeakSet[EngineConnection] = WeakSet()
-        self._database = self._open()
-
-    def _open(self) -> duckdb.DuckDBPyConnection:
-        limit_bytes = self._spill_limit_bytes
-        place = None if self._spill is None or limit_bytes is None else self._spill.place(limit_bytes)
-        return open_database(self.allowance.nbytes, self._threads, place)
+        self._open()
 
     @property
     def is_idle(self) -> bool:
@@ -121,10 +114,15 @@ class EngineDatabase:
         """
         if failure.is_fatal:
             with self._lock:
-                self._database = self._open()
-        return error_of(failure, self.allowance, self._spill_limit_bytes)
+                self._open()
+        place = self._place
+        return error_of(failure, self.allowance, None if place is None else place.limit_bytes)
 
     def close(self) -> None:
         """Close it. Statements still running end with an error."""
         with self._lock:
             self._database.close()
+
+    def _open(self) -> None:
+        self._place = None if self._spill is None else self._spill.place(self._spill_part)
+        self._database = open_database(self.allowance.nbytes, self._threads, self._place)

@@ -82,14 +82,10 @@ class OwnDatabases:
             if known is None or known.allowance != allowance:
                 if known is not None:
                     known.close()
-                known = self._open(allowance)
+                part = allowance.nbytes / self._total_bytes
+                known = EngineDatabase(allowance, self._threads, self._spill, part)
         self._databases[limit] = known
         return known
-
-    def _open(self, allowance: Allowance) -> EngineDatabase:
-        spill = self._spill
-        spilled = None if spill is None else spill.limit_bytes * allowance.nbytes // self._total_bytes
-        return EngineDatabase(allowance, self._threads, spill, spilled)
 
     def _allowance(self, limit: EngineLimit) -> Allowance:
         """What a database may take that is used now."""

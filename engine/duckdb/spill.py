@@ -14,7 +14,7 @@ _PRIVATE = 0o700
 
 @dataclass(frozen=True)
 class SpillPlace:
-    """Where one database of the engine puts its files. Another one would give its own the same names.
+    """Where one database of the engine puts its files, and no other one: a database can reach what is there.
 
     Attributes:
         path: A directory, which the database makes when it needs it, and removes when it is closed.
@@ -56,13 +56,13 @@ class SpillDirectory:
                 f"The engine's spill directory cannot be used: {error.strerror or error.args[0]}."
             ) from error
 
-    def place(self, limit_bytes: int) -> SpillPlace:
-        """A place for the files of one database of the engine.
+    def place(self, part: float = 1.0) -> SpillPlace:
+        """A place for the files of one database of the engine, another one with each call.
 
         Args:
-            limit_bytes: What they may take.
+            part: Which part of what may be here they may take.
         """
-        return SpillPlace(self.path / secrets.token_hex(16), limit_bytes)
+        return SpillPlace(self.path / secrets.token_hex(16), int(self.limit_bytes * part))
 
     def rows_file(self) -> Path:
         """Where a file of gathered rows may be, which is not there yet.

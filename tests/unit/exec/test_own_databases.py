@@ -88,12 +88,12 @@ def test_a_principal_has_its_limit_and_others_are_not_hurt() -> None:
 
 def test_all_statements_of_a_principal_share_its_limit() -> None:
     with open_engine() as engine:
-        held = begin(engine, 'SELECT id FROM "t" ORDER BY hash(id)', deadline_of("ann"))
+        held = begin(engine, 'SELECT id FROM "t" ORDER BY hash(id)', deadline_of("ann", MEMORY // 4))
         try:
             shared = engine.memory().nbytes
             assert shared > 8 * MIB, "it sorts in memory that is counted"
             assert engine._database.memory().nbytes < shared, "and not that of everybody"
-            with engine._own_databases.connect(limit_of("ann")).duckdb as connection:
+            with engine._own_databases.connect(limit_of("ann", MEMORY // 4)).duckdb as connection:
                 (found,) = connection.execute(
                     "SELECT sum(memory_usage_bytes) FROM duckdb_memory()"
                 ).fetchall()
