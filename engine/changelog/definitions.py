@@ -50,10 +50,10 @@ class _ReadDefinition(NamedTuple):
 
 
 class Definitions:
-    """The definitions of a changelog's stores. Each is immutable, and read once; one that followed a drop is
-    read again when the amendments of its group are, as a changelog that was restored from an older copy may
-    have another one. So is the last one of a name whenever they are checked: it may be another one behind the
-    same drop. Safe to use from several threads.
+    """The definitions of a changelog's stores. Each is immutable, and read once; again when the amendments of
+    its group are, as a changelog that was restored from an older copy may have another one, or none. The last
+    one of a name that followed a drop is read again whenever they are checked: it may be another one behind
+    the same drop. Safe to use from several threads.
 
     All methods raise Corrupt where an object is damaged, and Unavailable when the changelog cannot be
     reached.
@@ -267,12 +267,12 @@ class Definitions:
     def _known(self, path: str) -> StoreDefinition | None:
         """A definition that needs not be read; None where it was not read, or is to be read again."""
         found, incarnation = self._created.get(path), definition_incarnation(path)
-        if found is None or not incarnation:
-            return None if found is None else found.definition
+        if found is None:
+            return None
         amendments = self.amendments(found.definition.group)
         if found.times_forgotten != amendments.times_forgotten:
             return None
-        is_last = incarnation >= self._incarnations.get(found.definition.name, 0)
+        is_last = incarnation and incarnation >= self._incarnations.get(found.definition.name, 0)
         return None if is_last and found.times_checked != amendments.times_checked else found.definition
 
     def _read(self, path: str) -> StoreDefinition | None:

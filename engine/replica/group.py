@@ -508,10 +508,7 @@ class GroupState:
         exclusions = self._changelog.exclusions(self.group)
         if exclusions is self._heeded:
             return False
-        ended = self._definitions.ended_stores()
-        if ended:
-            self._drop_stores(ended)
-            self.has_ended = not self._definitions.found
+        self._drop_ended_stores()
         known = self._heeded.skips if self._heeded is not None else {}
         for epoch, skip in exclusions.skips.items():
             if epoch not in known:
@@ -540,8 +537,14 @@ class GroupState:
         elif known and diverged_partitions(self._changelog, self.group, partitions):
             self._stop_answering(diverged_error(self.group, max(known)))
 
+    def _drop_ended_stores(self) -> None:
+        ended = self._definitions.ended_stores()
+        if ended:
+            self._drop_stores(ended)
+            self.has_ended = not self._definitions.found
+
     def _drop_stores(self, stores: Mapping[StoreName, StoreDefinition]) -> None:
-        """Let go of stores that were dropped, and of what the disk has of them."""
+        """Let go of stores that are no more, and of what the disk has of them."""
         self._views.drop_stores(stores)
         for cohort in (self._main, self._late):
             cohort.forget_commits()
@@ -553,7 +556,7 @@ class GroupState:
         self._damage = {key: what for key, what in self._damage.items() if key[0] not in stores}
         for name, definition in stores.items():
             self._setup.delete_store(self.group, name, definition.since)
-            _log.warning("Store %s was dropped; what this host had of it is deleted.", name)
+            _log.warning("Store %s is no more; what this host had of it is deleted.", name)
         self._definitions.forget(stores)
         self._report()
 
@@ -637,6 +640,9 @@ class GroupState:
                 "start the host with another data directory."
             )
         self._forget_history(0)
+        self._drop_ended_stores()
+        if self.has_ended:
+            return
         definitions = self._definitions.found
         differing = diverged_partitions(
             self._changelog, self.group, self._partitions.partitions_of(definitions).values()

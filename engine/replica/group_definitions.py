@@ -34,7 +34,7 @@ class GroupDefinitions:
         self._drops: dict[StoreName, StoreDrop | None] = {}
         """The end of the last store of a name, which the one that is here has followed."""
         self._others: Collection[StoreName] = ()
-        """Those of them that are others in the changelog behind the same end, as it was restored."""
+        """Those that the changelog, as it was restored, has others of behind the same end, or none."""
         self._compared: Exclusions | None = None
         """What had been decided of the group when that was seen: it is others when anything else may be."""
         self._replaced: set[tuple[StoreName, int]] = set()
@@ -125,9 +125,9 @@ class GroupDefinitions:
         }
 
     def _is_another(self, store: StoreName) -> bool:
-        """Whether the changelog has another store behind the same end as one that is here."""
-        first, now = self._first.get(store), self._changelog.definition_at(store, 0)
-        return first is not None and now is not None and now != first
+        """Whether the changelog has no such store as is here any more, or another one behind the same end."""
+        first = self._first.get(store)
+        return first is not None and self._changelog.definition_at(store, 0) != first
 
     def check_none_ended(self) -> None:
         """See that no store was dropped that is here still, as far as this host has heard.

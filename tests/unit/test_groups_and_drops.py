@@ -5,7 +5,8 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -367,3 +368,40 @@ def test_a_snapshot_has_nothing_of_a_store_that_begins_later(root: str, host: Ho
     before = [view for view, _ in host.due if not view.generation]
     assert before
     assert all(set(view.stores) == {"limits"} for view in before)
+
+
+@pytest.mark.parametrize("is_created_again", [False, True])
+def test_a_store_that_a_restored_changelog_lacks(
+    root: str, tmp_path: Path, host: Host, *, is_created_again: bool
+) -> None:
+    """It is there no more; one that was created under its name since is another one."""
+    append(open_appender(Changelog.open(root), [ACCOUNTS]), 1, ACCOUNTS)
+    copy = shutil.copytree(root, tmp_path / "copy")
+    append(open_appender(Changelog.open(root), [ACCOUNTS, LIMITS]), 2, ACCOUNTS, LIMITS)
+    host.look()
+    host.step()
+    assert (host.amounts(ACCOUNTS), host.amounts(LIMITS)) == ({2}, {2})
+    shutil.rmtree(root)
+    shutil.copytree(copy, root)
+    other = define_store("limits", pa.schema([("account", pa.int64()), ("most", pa.int64())]), ["account"])
+    other = replace(other, group=GROUP)
+    stores = [ACCOUNTS, other] if is_created_again else [ACCOUNTS]
+    appender = open_appender(Changelog.open(root), stores)
+    rows = pa.table({"account": range(10), "amount": [3] * 10})
+    appender.append(
+        {"accounts": rows} | {each.name: rows.rename_columns(["account", "most"]) for each in stores[1:]}
+    )
+    append(appender, 4, ACCOUNTS)
+    for _ in range(4):
+        host.changelog.generation(GROUP)
+        host.state.heed_amendments()
+        with suppress(Unavailable):  # it is to let go of a store first
+            host.look()
+            host.step()
+        while host.state.is_rebuilding:
+            host.state.rebuild()
+    assert host.amounts(ACCOUNTS) == {4}
+    view = host.state.view
+    assert view is not None
+    found = {name: each.schema.names for name, each in view.definitions.items()}
+    assert found == {each.name: each.schema.names for each in stores}
