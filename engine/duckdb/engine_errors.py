@@ -108,19 +108,24 @@ class Allowance:
     @property
     def words(self) -> str:
         """What it is, as the end of "more memory than"."""
-        role = (
-            None
-            if self.limit is None
-            else f"the {self.limit.most} bytes of the role {self.limit.role} ({LimitName.ENGINE_BYTES.value})"
-        )
+        limit = self.limit
         if self.in_worker:
-            part = "an eighth of memory_limit_bytes, or 64 MiB" if role is None else f"a part of {role}"
+            part = (
+                "an eighth of memory_limit_bytes, or 64 MiB"
+                if limit is None
+                else f"a part of {limit_in_words(limit)}"
+            )
             return f"statements that make long values or lists may have ({self.nbytes} bytes; {part})"
-        if self.limit is None:
+        if limit is None:
             return f"memory_limit_bytes allows ({self.nbytes} bytes)"
-        if self.nbytes < self.limit.most:
-            return f"memory_limit_bytes leaves it now ({self.nbytes} bytes) of {role}"
-        return f"{role}, which its principal's statements share"
+        if self.nbytes < limit.most:
+            return f"memory_limit_bytes leaves it now ({self.nbytes} bytes) of {limit_in_words(limit)}"
+        return f"{limit_in_words(limit)}, which its principal's statements share"
+
+
+def limit_in_words(limit: Limit) -> str:
+    """What a role allows, in words."""
+    return f"the {limit.most} bytes of the role {limit.role} ({LimitName.ENGINE_BYTES.value})"
 
 
 class BindingError(Exception):

@@ -26,7 +26,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from engine import errors
-from engine.duckdb.engine_errors import Allowance, BindingError, Failure, NotBoundError
+from engine.access.principal import Limit
+from engine.duckdb.engine_errors import Allowance, BindingError, Failure, NotBoundError, limit_in_words
 from engine.errors import Defect, LimitExceeded, LivestateError
 from engine.plan.query_text import ReadColumn
 
@@ -105,6 +106,11 @@ class BindJob:
     values: Sequence[object] | Mapping[str, object]
 
 
+def limit_of(job: RunJob | BindJob) -> Limit | None:
+    """What the memory of a job is a part of by a role; None: it has as much as anybody's."""
+    return job.settings.allowance.limit if isinstance(job, RunJob) else None
+
+
 def encode_rows(schema: pa.Schema, batches: Iterable[pa.RecordBatch] = ()) -> bytes:
     """Rows as an Arrow IPC stream."""
     sink = pa.BufferOutputStream()
@@ -179,11 +185,16 @@ def decode_columns(body: bytes) -> tuple[tuple[ReadColumn, ...], pa.Schema]:
     return tuple(ReadColumn(*column) for column in json.loads(described)), decode_rows(schema).schema
 
 
-def lack_of_memory() -> LimitExceeded:
-    """What a statement raises whose process ends, or refuses to go on, for want of memory."""
+def lack_of_memory(limit: Limit | None = None) -> LimitExceeded:
+    """What a statement raises whose process ends, or refuses to go on, for want of memory.
+
+    Args:
+        limit: What that is a part of by a role; None: it is as much as anybody's.
+    """
+    part = "" if limit is None else f", a part of {limit_in_words(limit)}"
     return LimitExceeded(
-        "The statement needs more memory than it may have, or ended the process that it ran in: ask for "
-        "less, or for shorter values. If it asks for little, please report it."
+        f"The statement needs more memory than it may have{part}, or ended the process that it ran in: ask "
+        "for less, or for shorter values. If it asks for little, please report it."
     )
 
 

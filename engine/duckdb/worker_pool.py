@@ -26,6 +26,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from engine.access.principal import Limit
 from engine.duckdb.deadline import POLL_SECONDS, Deadline, Watcher
 from engine.duckdb.worker_memory import WorkerShare
 from engine.duckdb.worker_messages import (
@@ -44,6 +45,7 @@ from engine.duckdb.worker_messages import (
     decode_rows,
     encode_rows,
     lack_of_memory,
+    limit_of,
     send_file,
     write_tables,
 )
@@ -322,6 +324,7 @@ class WorkerSession:
         self._deadline = deadline
         self._streams = streams
         self._readings: dict[bytes, Iterator[pa.RecordBatch]] = {}
+        self._limit: Limit | None = None
         self._worker = pool.take(deadline)
         # Reentrant, as finalizers close results.
         self._lock = threading.RLock()
@@ -352,6 +355,7 @@ class WorkerSession:
             LivestateError: As `call`.
             BaseException: As `call`.
         """
+        self._limit = limit_of(job)
         try:
             self._worker.wait_for_start(self._deadline)
             if file is not None:
@@ -438,7 +442,7 @@ class WorkerSession:
         status = self._worker.end_status()
         _log.warning("The process of a statement ended with status %d.", status)
         if status < 0:
-            return lack_of_memory()
+            return lack_of_memory(self._limit)
         return Unavailable("The process that this statement ran in ended: try again, or see the host's log.")
 
     def close(self) -> None:

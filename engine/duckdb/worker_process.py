@@ -50,6 +50,7 @@ from engine.duckdb.worker_messages import (
     encode_failure,
     encode_rows,
     lack_of_memory,
+    limit_of,
     receive_tables,
 )
 from engine.errors import InvalidInput, LimitExceeded
@@ -150,7 +151,7 @@ class WorkerProcess:
             try:
                 self._do(job)
             except MemoryError:
-                self._jobs.send_bytes(FAILURE + encode_failure(lack_of_memory()))
+                self._jobs.send_bytes(FAILURE + encode_failure(lack_of_memory(limit_of(job))))
             except Exception as error:  # noqa: BLE001 - the top of the process: whoever gave the job raises it
                 self._jobs.send_bytes(FAILURE + encode_failure(error))
             finally:

@@ -15,6 +15,7 @@ import engine.replica.store_catalog
 import engine.state.damage
 from engine.access.principal import Limit
 from engine.duckdb.engine_errors import Allowance, Failure, error_of
+from engine.duckdb.worker_messages import lack_of_memory
 from engine.errors import Cancelled, InvalidInput, LivestateError, NotFound
 
 ROOT = Path(__file__).parents[2]
@@ -174,6 +175,7 @@ def test_what_statements_may_not_take_has_an_entry() -> None:
             Allowance(10, role, in_worker=True),
         )
     ]
+    said.append(lack_of_memory(role).message)
     found = [[entry for entry, pattern in OF_STATEMENTS.items() if pattern.search(each)] for each in said]
     assert all(found)
     assert {entry for entries in found for entry in entries} == set(OF_STATEMENTS)
