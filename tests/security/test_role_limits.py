@@ -21,12 +21,14 @@ from engine.model.schema import Epoch, GroupName, define_store
 from engine.service import QueryOptions
 from flight_server.cli.credentials import add_token
 from flight_server.client.client import Client
+from flight_server.client.connection import Connection
 from flight_server.client.connection_options import ConnectionOptions
 from flight_server.client.secret_files import write_secret
 from flight_server.host.host import Host, HostOptions
 from flight_server.server.connections import COUNTED_SECONDS, KEPT_SECONDS, MOST_KEPT, Connections
 from flight_server.server.ledger import Ledger, Pace
 from flight_server.server.limits import Share, Slots
+from flight_server.wire.fragment_messages import FragmentTicket
 from tests.protocol.test_cluster_hosts import several
 from tests.security.test_scopes import ROWS, TRADES, append
 from tests.support.started_host import start_host
@@ -215,7 +217,9 @@ EVENT_ROWS = pa.table(
 GROUPS = "SELECT note, count(*) AS n, min(id) AS id FROM events GROUP BY note"
 FEW = 3000
 FEW_GROUPS = f"SELECT md5(note) AS m, count(*) AS n FROM events WHERE id < {FEW} GROUP BY m"
+WIDE = ", ".join(f"md5(note || '{name}') AS {name}" for name in "abcde")
 ENGINE_BYTES = 16 << 20
+OVER = rf"more memory than the {ENGINE_BYTES} bytes of the role desk \(max_engine_bytes\)"
 ENGINE_ROLES = f"""
 [roles.desk]
 stores = ["*"]
@@ -266,17 +270,16 @@ def groups_of(hosts: Sequence[Host], token: str) -> int:
 
 def test_a_role_has_so_much_of_the_engine(event_hosts: tuple[Sequence[Host], dict[str, str]]) -> None:
     hosts, tokens = event_hosts
-    words = rf"more memory than the {ENGINE_BYTES} bytes of the role desk \(max_engine_bytes\)"
     with ThreadPoolExecutor(len(CALLERS)) as pool:
         found = {name: pool.submit(groups_of, hosts, token) for name, token in tokens.items()}
-        with pytest.raises(LimitExceeded, match=words):
+        with pytest.raises(LimitExceeded, match=OVER):
             found["ann"].result(60)
         # A principal has the highest limit of its roles, and none where one of them has none.
         assert [found[name].result(60) for name in ("bob", "eve", "job")] == [MANY] * 3
     with Client(ConnectionOptions((hosts[0].uri,), tokens["ann"]), timeout_seconds=60) as ann:
         assert count_of(ann) == MANY
         assert ann.query("SELECT note FROM events WHERE id = 7").read_all().num_rows == 1
-        with pytest.raises(LimitExceeded, match=words):
+        with pytest.raises(LimitExceeded, match=OVER):
             ann.query("SELECT id FROM events ORDER BY note").read_all()
         assert ann.query(FEW_GROUPS).read_all().num_rows == FEW
     for host in hosts:
@@ -286,18 +289,39 @@ def test_a_role_has_so_much_of_the_engine(event_hosts: tuple[Sequence[Host], dic
         assert EngineLimit("ann", Limit(ENGINE_BYTES, "desk")) in databases, "a fragment brings it along"
 
 
+def fragment_of(host: Host) -> FragmentRequest:
+    """A fragment over all rows of a host."""
+    service = host._service
+    assert service is not None
+    groups, stores = service.source.report()
+    return FragmentRequest(
+        f'SELECT {WIDE}, count(*) AS n FROM "main"."events" GROUP BY ALL',
+        {EVENTS.group: groups[EVENTS.group].readable[-1].epoch},
+        {EVENTS.name: stores[EVENTS.name].partitions},
+    )
+
+
 def test_the_limit_holds_on_every_host(event_hosts: tuple[Sequence[Host], dict[str, str]]) -> None:
+    limit = EngineLimit("ann", Limit(ENGINE_BYTES, "desk"))
     for host in event_hosts[0]:
-        service = host._service
+        service, request = host._service, fragment_of(host)
         assert service is not None
-        groups, stores = service.source.report()
-        request = FragmentRequest(
-            'SELECT md5(note) AS m, count(*) AS n FROM "main"."events" GROUP BY m',
-            {EVENTS.group: groups[EVENTS.group].readable[-1].epoch},
-            {EVENTS.name: stores[EVENTS.name].partitions},
-        )
         with service.execute_fragment(request) as rows:
             assert rows.read_all().num_rows > 0
-        limit = EngineLimit("ann", Limit(1 << 20, "desk"))
-        with pytest.raises(LimitExceeded, match=r"1048576 bytes of the role desk \(max_engine_bytes\)"):
+        with pytest.raises(LimitExceeded, match=OVER):
             service.execute_fragment(replace(request, engine_limit=limit)).read_all()
+        with pytest.raises(LimitExceeded, match=OVER):
+            # Only its rows tell the columns.
+            service.prepare(f"PIVOT (SELECT id % 2 AS k, {WIDE} FROM events) ON k", engine_limit=limit)
+
+
+def test_a_ticket_lifts_no_limit(event_hosts: tuple[Sequence[Host], dict[str, str]]) -> None:
+    hosts, tokens = event_hosts
+    for lifted in (None, EngineLimit("ann", Limit(1 << 40, "desk"))):
+        ticket = FragmentTicket(replace(fragment_of(hosts[-1]), engine_limit=lifted)).to_bytes()
+        options = ConnectionOptions((hosts[-1].uri,), tokens["ann"])
+        with Connection(options) as connection, pytest.raises(LimitExceeded, match=OVER):
+            list(connection.rows(ticket))
+        options = ConnectionOptions((hosts[-1].uri,), tokens["bob"])
+        with Connection(options) as connection:
+            assert sum(batch.num_rows for batch in connection.rows(ticket)) > 0
