@@ -181,6 +181,19 @@ class Changelog:
         """
         return self._stores.definition_at(store, generation)
 
+    def read_definition_again(self, store: StoreName) -> None:
+        """See whether the store of a name is still the one that was read; it may not be where the changelog
+        was restored from an older copy. What was decided of its group is read again then, too.
+
+        Args:
+            store: The store.
+
+        Raises:
+            Corrupt: Its definition is damaged.
+            Unavailable: The changelog cannot be reached.
+        """
+        self._stores.read_again(store)
+
     def create_store(self, definition: StoreDefinition) -> StoreDefinition:
         """Create a store, or find it there.
 

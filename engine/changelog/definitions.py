@@ -275,8 +275,14 @@ class Definitions:
         is_last = incarnation and incarnation >= self._incarnations.get(found.definition.name, 0)
         return None if is_last and found.times_checked != amendments.times_checked else found.definition
 
-    def _read(self, path: str) -> StoreDefinition | None:
-        known = self._known(path)
+    def read_again(self, store: StoreName) -> None:
+        """Read what the last store of a name was at first, though it was read: a changelog that was restored
+        from an older copy may have another one, or none.
+        """
+        self._read(definition_path(store, self._incarnations.get(store, 0)), again=True)
+
+    def _read(self, path: str, *, again: bool = False) -> StoreDefinition | None:
+        known = None if again else self._known(path)
         if known is not None:
             return known
         # What is read before a check is not noted as if it were read behind it.
@@ -284,7 +290,10 @@ class Definitions:
             group: (each.times_forgotten, each.times_checked) for group, each in list(self._groups.items())
         }
         data = self._objects.get(path)
+        before = self._created.get(path)
         if data is None:
+            if self._created.pop(path, None) is not None and before is not None:
+                self.amendments(before.definition.group).forget()
             return None
         definition = StoreDefinition.from_json(
             unseal(data.to_pybytes(), "A store definition in the changelog")
@@ -294,7 +303,6 @@ class Definitions:
                 f"The definition of store {definition.name} lies where another one's should be: restore "
                 "the changelog from a backup."
             )
-        before = self._created.get(path)
         self._created[path] = _ReadDefinition(definition, *times.get(definition.group, (0, 0)))
         if before is not None and before.definition != definition:
             # Whoever goes by what was decided of the group looks at it again, and so at its stores.

@@ -25,6 +25,7 @@ from engine.replica.group_views import GroupView, RetainedViews, group_view
 from engine.replica.history import (
     DivergedError,
     applied_skip,
+    check_shapes,
     diverged_error,
     diverged_partitions,
     needs_check,
@@ -100,6 +101,8 @@ class GroupState:
         self._committed_at: int | None = None
         """When the epoch was committed that the partitions have reached; None where that is not known."""
         self._is_unpublished = False
+        self._compared_shapes: Definitions | None = None
+        """What stores were when partitions were last seen to be just that."""
         self._rebuild_reason = ""
         self._has_diverged = False
         self._has_long_step = self._has_large_epoch = False
@@ -814,7 +817,7 @@ class GroupState:
             # It may have been made after the end of a store, or be of a changelog that was restored since it
             # was followed: that is to be heard of first.
             self._changelog.generation(self.group)
-            self._definitions.check_none_ended()
+            self._definitions.confirm(snapshot.stores)
             self._open_stores(snapshot.stores, snapshot.generation)
             self._state = self._state.read_snapshot(track, snapshot.epoch)
             self._aim(track)
@@ -871,9 +874,14 @@ class GroupState:
 
     def _stores_of(self, commit: Commit) -> Definitions:
         self._take_up(commit.generation)
-        self._definitions.check_none_ended()
+        self._definitions.confirm(commit.stores)
         self._open_stores(commit.stores, commit.generation)
-        return self._definitions.open_stores(commit.generation)
+        definitions = self._definitions.open_stores(commit.generation)
+        if definitions is not self._compared_shapes:
+            partitions = self._partitions.partitions_of(definitions).values()
+            check_shapes(self.group, partitions, definitions, commit.generation)
+            self._compared_shapes = definitions
+        return definitions
 
     def _take_up(self, generation: int) -> None:
         """Read amendments again that partitions take up: they were read before a commit had done so, and the

@@ -41,6 +41,8 @@ class GroupDefinitions:
         """All that ever were, by name and `StoreDefinition.since`."""
         self._heard: dict[StoreName, int] = {}
         """The newest ends that were heard of, by name; also those of a changelog that was restored since."""
+        self._confirmed: set[StoreName] = set()
+        """Stores that have rows here, or have been seen to be those of the changelog before they got some."""
         self._open: dict[StoreName, None] = {}
         self._by_generation: dict[int, Definitions] = {}
 
@@ -141,9 +143,28 @@ class GroupDefinitions:
             names = ", ".join(sorted(ended))
             raise Unavailable(f"The host lets go of stores that were dropped before it goes on: {names}.")
 
+    def confirm(self, stores: Collection[StoreName]) -> None:
+        """See that the changelog has no others in the place of stores that are to get rows, and that none has
+        ended. Of a store that has rows already the digests of commits tell that; before that a changelog can
+        be restored from a copy that does not have it, and have another one under its name.
+
+        Args:
+            stores: Those that are to get rows.
+
+        Raises:
+            Unavailable: There is another one; or as `check_none_ended`.
+            LivestateError: That cannot be read.
+        """
+        for name in stores:
+            if name not in self._confirmed:
+                self._changelog.read_definition_again(name)
+        self.check_none_ended()
+        self._confirmed.update(stores)
+
     def forget(self, stores: Collection[StoreName]) -> None:
         """Take note that some stores are not here any more."""
         self._others = [name for name in self._others if name not in stores]
+        self._confirmed.difference_update(stores)
         for name in stores:
             self.found.pop(name, None)
             self._held.pop(name, None)

@@ -14,6 +14,7 @@ from engine.changelog import Changelog, Commit, Skip
 from engine.changelog.codec import describe
 from engine.errors import Corrupt, Unavailable
 from engine.model.schema import Epoch, GroupName
+from engine.replica.partition_keys import Definitions
 from engine.state.partition import PartitionStore
 
 
@@ -77,6 +78,26 @@ def check_same(commit: Commit, digest: str) -> None:
     """
     if digest and commit.digest != digest:
         raise diverged_error(commit.group, commit.epoch)
+
+
+def check_shapes(
+    group: GroupName, partitions: Collection[PartitionStore], definitions: Definitions, generation: int
+) -> None:
+    """See that partitions have taken up the migrations of the changelog, and no others of the same numbers.
+
+    Args:
+        group: The store group.
+        partitions: Partition stores of it.
+        definitions: Its stores, as the changelog has them at a generation.
+        generation: The generation.
+
+    Raises:
+        DivergedError: They have taken up others.
+    """
+    for store in partitions:
+        definition = definitions.get(store.definition.name, store.definition)
+        if store.generation == generation and store.definition != definition:
+            raise diverged_error(group, store.applied)
 
 
 def diverged_error(group: GroupName, epoch: Epoch) -> DivergedError:

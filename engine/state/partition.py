@@ -163,6 +163,11 @@ class PartitionStore:
         return self._shape.generation
 
     @property
+    def definition(self) -> StoreDefinition:
+        """What its store is with these migrations."""
+        return self._shape.definition
+
+    @property
     def is_in_shape(self) -> bool:
         """Whether all segments are stored as they are seen; else `compact` has something to do."""
         return all(entry.segment.is_in_shape for entry in self.version.all_segments)

@@ -56,6 +56,15 @@ class Directory:
         else:
             self.entries[name] = node
 
+    def sync(self) -> None:
+        """Have all of it on the disk."""
+        self.changes.clear()
+        for node in self.entries.values():
+            if isinstance(node, Directory):
+                node.sync()
+            else:
+                node.is_synced = True
+
     def lose_power(self, draw: Random) -> int:
         """Take back changes of names that are not synced, the last ones first, and tear what files have; how
         much of both there was.

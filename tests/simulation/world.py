@@ -75,6 +75,10 @@ STORES_END_ONE_IN = 8
 """Rounds in which something happens to stores as such, where stores end."""
 
 
+CREATED_LATER_ONE_IN = 3
+"""Stores, where stores end, that are not there at first."""
+
+
 class EpochGoneError(Exception):
     """An epoch was dropped before anybody has seen it."""
 
@@ -209,7 +213,8 @@ class World:
                 files = ForThisThread(self._machine.os, os)
                 patches.enter_context(mock.patch("engine.changelog.local_objects.os", files))
             for store in self._stores:
-                self._truth().create_store(store)
+                if self._stores_draw is None or self._stores_draw.randrange(CREATED_LATER_ONE_IN):
+                    self._truth().create_store(store)
             for _ in range(ROUNDS):
                 self._have_something_happen(self.draw, WEIGHTS)
                 if self._stores_draw and not self._stores_draw.randrange(STORES_END_ONE_IN):
@@ -313,6 +318,10 @@ class World:
                     if self._machine is not None:
                         self._machine.life.steps = None
                     self.store.restore(draw.choice(self._log_copies))
+                    if self._machine is not None:
+                        # docs/backup.md asks for it: names of before that a loss of power brings back are
+                        # taken for epochs.
+                        self._machine.root.sync()
                     for each in self._jobs:
                         each.end_term()
             case _:

@@ -370,38 +370,81 @@ def test_a_snapshot_has_nothing_of_a_store_that_begins_later(root: str, host: Ho
     assert all(set(view.stores) == {"limits"} for view in before)
 
 
-@pytest.mark.parametrize("is_created_again", [False, True])
-def test_a_store_that_a_restored_changelog_lacks(
-    root: str, tmp_path: Path, host: Host, *, is_created_again: bool
-) -> None:
-    """It is there no more; one that was created under its name since is another one."""
-    append(open_appender(Changelog.open(root), [ACCOUNTS]), 1, ACCOUNTS)
-    copy = shutil.copytree(root, tmp_path / "copy")
-    append(open_appender(Changelog.open(root), [ACCOUNTS, LIMITS]), 2, ACCOUNTS, LIMITS)
-    host.look()
-    host.step()
-    assert (host.amounts(ACCOUNTS), host.amounts(LIMITS)) == ({2}, {2})
-    shutil.rmtree(root)
-    shutil.copytree(copy, root)
-    other = define_store("limits", pa.schema([("account", pa.int64()), ("most", pa.int64())]), ["account"])
-    other = replace(other, group=GROUP)
-    stores = [ACCOUNTS, other] if is_created_again else [ACCOUNTS]
-    appender = open_appender(Changelog.open(root), stores)
-    rows = pa.table({"account": range(10), "amount": [3] * 10})
-    appender.append(
-        {"accounts": rows} | {each.name: rows.rename_columns(["account", "most"]) for each in stores[1:]}
-    )
-    append(appender, 4, ACCOUNTS)
+OTHER_LIMITS = replace(
+    define_store("limits", pa.schema([("account", pa.int64()), ("most", pa.int64())]), ["account"]),
+    group=GROUP,
+)
+"""Another store of the name."""
+
+
+def settle(host: Host) -> None:
+    """Have the host come to rest, whatever it is to let go of first."""
     for _ in range(4):
         host.changelog.generation(GROUP)
         host.state.heed_amendments()
-        with suppress(Unavailable):  # it is to let go of a store first
+        with suppress(Unavailable):
             host.look()
             host.step()
         while host.state.is_rebuilding:
             host.state.rebuild()
-    assert host.amounts(ACCOUNTS) == {4}
+
+
+def columns(host: Host) -> dict[str, list[str]]:
+    """Those of the stores that can be read."""
     view = host.state.view
     assert view is not None
-    found = {name: each.schema.names for name, each in view.definitions.items()}
+    return {name: each.schema.names for name, each in view.definitions.items()}
+
+
+@pytest.mark.parametrize("has_rows", [False, True])
+@pytest.mark.parametrize("is_created_again", [False, True])
+def test_a_store_that_a_restored_changelog_lacks(
+    root: str, tmp_path: Path, host: Host, *, is_created_again: bool, has_rows: bool
+) -> None:
+    """It is there no more once epochs tell; one that was created under its name since is another one."""
+    append(open_appender(Changelog.open(root), [ACCOUNTS]), 1, ACCOUNTS)
+    copy = shutil.copytree(root, tmp_path / "copy")
+    Changelog.open(root).create_store(LIMITS)
+    if has_rows:
+        append(open_appender(Changelog.open(root), [ACCOUNTS, LIMITS]), 2, ACCOUNTS, LIMITS)
+    host.look()
+    host.step()
+    assert host.amounts(LIMITS) == ({2} if has_rows else set())
+    shutil.rmtree(root)
+    shutil.copytree(copy, root)
+    stores = [ACCOUNTS, OTHER_LIMITS] if is_created_again else [ACCOUNTS]
+    appender = open_appender(Changelog.open(root), stores)
+    append(appender, 3, ACCOUNTS)
+    if is_created_again:
+        appender.append({"limits": pa.table({"account": [1], "most": [3]})})
+    append(appender, 4, ACCOUNTS)
+    settle(host)
+    assert host.amounts(ACCOUNTS) == {4}
+    found = columns(host)
+    if not (has_rows or is_created_again):
+        assert found.pop("limits") == ["account", "amount"], "nobody can tell that it is gone"
     assert found == {each.name: each.schema.names for each in stores}
+
+
+def test_commits_that_were_read_before_a_restore_are_not_taken_for_those_of_another_migration(
+    root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has the number of the one that the partitions have taken up."""
+    append(open_appender(Changelog.open(root), [ACCOUNTS]), 1, ACCOUNTS)
+    copy = shutil.copytree(root, tmp_path / "copy")
+    Changelog.open(root).migrate_store(ACCOUNTS.name, parse_changes(add=["note VARCHAR"]))
+    append(open_appender(Changelog.open(root), [ACCOUNTS]), 2, ACCOUNTS)
+    with restarted_host(root, tmp_path / "data") as host:
+        append(open_appender(Changelog.open(root), [ACCOUNTS]), 3, ACCOUNTS)
+        host.look()
+        with monkeypatch.context() as patches:
+            patches.setattr("engine.replica.group.QUICK_BYTES", 0)
+            assert host.state.step(is_quick=True) and host.state.is_long
+        shutil.rmtree(root)
+        shutil.copytree(copy, root)
+        Changelog.open(root).migrate_store(ACCOUNTS.name, parse_changes(drop=["amount"], add=["most BIGINT"]))
+        append_to = open_appender(Changelog.open(root), [ACCOUNTS])
+        append_to.append({})
+        host.changelog.forget_history(GROUP)
+        settle(host)
+        assert columns(host) == {"accounts": ["account", "most"]}
