@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import TokenType
 
-from engine.sql.tokens import LITERAL_TOKENS
+from engine.errors import InvalidInput
+from engine.sql.tokens import LITERAL_TOKENS, dialect_of
 
 LONGEST_TEXT = 100_000
 """Characters of a text that is cut into tokens for a log."""
@@ -37,8 +37,8 @@ def mask_values(sql: str, dialect: str = "duckdb") -> str:
     if len(sql) > LONGEST_TEXT:
         return _UNREADABLE
     try:
-        tokens = Dialect.get_or_raise(dialect or "duckdb").tokenize(sql)
-    except (SqlglotError, ValueError):
+        tokens = dialect_of(dialect or "duckdb").tokenize(sql)
+    except (SqlglotError, InvalidInput):
         return _UNREADABLE
     shown: list[str] = []
     end = -1

@@ -11,9 +11,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from functools import cache
+from threading import Lock
 
 from sqlglot import exp
-from sqlglot.dialects.dialect import Dialect
+from sqlglot.dialects.dialect import Dialect, Dialects
 from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.parser import Parser
 from sqlglot.tokenizer_core import Token, TokenType
@@ -129,8 +130,17 @@ class _HostDialect(DuckDB, _Meter):
         HEX_STRINGS = [("x'", "'"), ("X'", "'")]  # noqa: RUF012 - as sqlglot has it
 
 
+_NAMES = frozenset(dialect.value for dialect in Dialects if dialect.value)
+"""Classes that are made of a dialect have names, too; those are for nobody."""
+_LOADING = Lock()
+"""Held while a dialect is looked for: sqlglot shows it to other threads before it is complete, and what is
+made of it then reads texts wrongly for good.
+"""
+
+
 @cache
-def _metered_dialect(kind: type[Dialect]) -> type[Dialect]:
+def _metered_dialect(name: str) -> type[Dialect]:
+    kind = type(Dialect.get_or_raise(name))
     return type(f"Metered{kind.__name__}", (kind, _Meter), {})
 
 
@@ -143,10 +153,13 @@ def dialect_of(name: str) -> Dialect:
     Raises:
         InvalidInput: There is none of that name.
     """
-    try:
-        return _HostDialect() if name == "duckdb" else _metered_dialect(type(Dialect.get_or_raise(name)))()
-    except ValueError as error:
-        raise InvalidInput(f"The dialect {name!r} is not known.") from error
+    if name == "duckdb":
+        return _HostDialect()
+    if name not in _NAMES:
+        raise InvalidInput(f"The dialect {name!r} is not known.")
+    with _LOADING:
+        kind = _metered_dialect(name)
+    return kind()
 
 
 def parse_tokens(tokens: Sequence[Token], text: str, dialect: Dialect) -> list[exp.Expr | None]:
