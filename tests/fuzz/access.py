@@ -5,9 +5,11 @@ were if the rest did not exist.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from engine.changelog import Changelog, append_table
@@ -33,6 +35,8 @@ _OF_THE_MOMENT = frozenset({"DeadlineExceeded", "Cancelled", "Unavailable", "Lim
 _WITHOUT_IDENTITY = frozenset({"UNAUTHENTICATED"})
 _FLIGHTS_OWN = frozenset({"INVALID_ARGUMENT", "UNIMPLEMENTED", "INTERNAL", "RESOURCE_EXHAUSTED", "UNKNOWN"})
 """What Flight says to what is no message, before it asks who calls; and `UNKNOWN` where a host breaks off."""
+_NOW = re.compile(rf"{datetime.now(UTC):%Y-%m-%d}[ T]\d\d:\d\d:\d\d[.\d]*")
+"""What `now()` gives, which an error may quote."""
 
 
 @dataclass(frozen=True)
@@ -114,10 +118,12 @@ def difference(answer: Answer, permitted: Answer) -> str | None:
 
 
 def _lasting_parts(answer: Answer) -> tuple[object, ...]:
-    """What of an answer is the same each time: of rows how many messages, of an error every byte."""
+    """What of an answer is the same each time: of rows how many messages, of an error every byte but the time
+    of day.
+    """
     if answer.code == "OK":
         return (answer.code, answer.messages)
     if answer.trailer is None:
         return (answer.code, answer.details)
     said = json.loads(answer.trailer)
-    return (answer.code, said["kind"], said["message"])
+    return (answer.code, said["kind"], _NOW.sub("(now)", said["message"]))
