@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from functools import cache
-from threading import Lock
+from importlib import import_module
 
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect, Dialects
@@ -132,14 +132,13 @@ class _HostDialect(DuckDB, _Meter):
 
 _NAMES = frozenset(dialect.value for dialect in Dialects if dialect.value)
 """Classes that are made of a dialect have names, too; those are for nobody."""
-_LOADING = Lock()
-"""Held while a dialect is looked for: sqlglot shows it to other threads before it is complete, and what is
-made of it then reads texts wrongly for good.
-"""
 
 
 @cache
 def _metered_dialect(name: str) -> type[Dialect]:
+    # sqlglot shows a dialect to other threads before it is complete, and what is made of it then reads texts
+    # wrongly for good. An import waits until the module is whole.
+    import_module(f"sqlglot.dialects.{name}")
     kind = type(Dialect.get_or_raise(name))
     return type(f"Metered{kind.__name__}", (kind, _Meter), {})
 
@@ -157,9 +156,7 @@ def dialect_of(name: str) -> Dialect:
         return _HostDialect()
     if name not in _NAMES:
         raise InvalidInput(f"The dialect {name!r} is not known.")
-    with _LOADING:
-        kind = _metered_dialect(name)
-    return kind()
+    return _metered_dialect(name)()
 
 
 def parse_tokens(tokens: Sequence[Token], text: str, dialect: Dialect) -> list[exp.Expr | None]:

@@ -29,7 +29,9 @@ _OTHERS = ("you", None, "ME", "")
 _OF_THE_MOMENT = frozenset({"seconds", "age_seconds", "stale_seconds"})
 """Metadata that differ each time."""
 _A_VALUE = re.compile(
-    r"(?<=Could not convert string )'(?!.*note ).*$|(?<=Overflow in )\w+ of \w+ \(.*?\)", re.DOTALL
+    r"(?<=Could not convert string )'(?!.*note ).*$|(?<= with value )'(?!note ).*'(?= can't be cast )"
+    r"|(?<=Overflow in )\w+ of \w+ \(.*?\)",
+    re.DOTALL,
 )
 """As errors tell it: a text in quotes, and what follows, as of several lines the first alone is told; or
 numbers that overflow.
