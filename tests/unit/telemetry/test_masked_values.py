@@ -13,7 +13,7 @@ from engine.sql.masked_values import LONGEST_TEXT, mask_plan, mask_values
         ("SELECT 1", "SELECT ?"),
         ("SELECT * FROM t WHERE name = 'Ann''s' AND n>-2.5e3", "SELECT * FROM t WHERE name = ? AND n>-?"),
         ("SELECT a -- secret\n FROM t /* secret */ WHERE b = $$secret$$", "SELECT a FROM t WHERE b = ?"),
-        ("SELECT x'ab', \"Column 1\", $1, ? FROM t", 'SELECT x?, "Column 1", $1, ? FROM t'),
+        ("SELECT x'ab', \"Column 1\", $1, ? FROM t", 'SELECT ?, "Column 1", $1, ? FROM t'),
         ("SELECT e'secret\\n', DATE '2020-01-01'", "SELECT ?, DATE ?"),
     ],
 )
