@@ -81,6 +81,11 @@ class FragmentExecutor:
             )
         except BindingError as error:
             raise InvalidInput(f"The engine refuses a fragment: {error}") from error
+        if bound.statement.bound.catalog_tables:
+            raise InvalidInput(
+                "A fragment reads stores and its inputs alone: ask for information_schema, or for "
+                "current_user, in a statement."
+            )
         pin = Pin(request.epochs, request.partitions, request.digests)
         lookup = bound.statement.key_lookup
         try:

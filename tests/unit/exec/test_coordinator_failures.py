@@ -417,6 +417,24 @@ def test_a_host_refuses_partitions_and_epochs_that_it_has_not() -> None:
             service.execute_fragment(FragmentRequest(sql, {PLAYS.group: Epoch(5)}, {PLAYS.name: held}))
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT table_name FROM information_schema.tables",
+        "SELECT t.table_name, current_user FROM information_schema.tables t JOIN plays ON true GROUP BY ALL",
+        "SELECT current_user FROM plays",
+    ],
+)
+def test_a_fragment_does_not_read_the_catalog(sql: str) -> None:
+    with memory_cluster([PLAYS], {"plays": ROWS}, HOSTS) as cluster:
+        service = cluster.services[HOSTS[0]]
+        held = service.source.report()[1][PLAYS.name].partitions
+        with pytest.raises(InvalidInput, match="A fragment reads stores and its inputs alone"):
+            service.execute_fragment(
+                FragmentRequest(sql, {PLAYS.group: Epoch(1)}, {PLAYS.name: held}, timeout_seconds=60.0)
+            )
+
+
 def _split_wrongly(bound: BoundStatement, *_: object) -> SplitPlan:
     tree = sqlglot.parse_one('SELECT no_such_column FROM "__scan_0"', dialect="duckdb")
     assert isinstance(tree, exp.Query)
