@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from typing import Any, Protocol
 
@@ -280,7 +281,7 @@ def _write(
     for batch in chain(first, _cancellable_batches(result, call)):
         told.count(batch.num_rows, batch.nbytes)
         for piece in repeated.pieces(batch):
-            _send_to_peer(lambda piece=piece: writer.write_batch(piece))  # type: ignore[misc] # mypy gives lambdas with defaults no type
+            _send_to_peer(partial(writer.write_batch, piece))
 
 
 def _cancellable_batches(result: QueryResult, call: Call) -> Iterator[pa.RecordBatch]:

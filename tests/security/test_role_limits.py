@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -253,8 +254,12 @@ def event_hosts(
     with several(request.param, place, **options) as hosts:
         for host in hosts:
             with Client(ConnectionOptions((host.uri,), tokens["bob"]), timeout_seconds=60) as client:
-                wait_until_served(lambda client=client: count_of(client) == MANY)  # type: ignore[misc] # mypy gives lambdas with defaults no type
+                wait_until_served(partial(has_all_rows, client))
         yield hosts, tokens
+
+
+def has_all_rows(client: Client) -> bool:
+    return count_of(client) == MANY
 
 
 def count_of(client: Client) -> int:

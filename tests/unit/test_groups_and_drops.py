@@ -135,6 +135,12 @@ def append(appender: StoreAppender, amount: int, *stores: StoreDefinition) -> Ep
     return appender.append(rows).epoch
 
 
+def put_back(copy: Path, root: str) -> None:
+    """Restore the changelog from a copy."""
+    shutil.rmtree(root)
+    shutil.copytree(copy, root)
+
+
 def drop(root: str, store: StoreDefinition) -> None:
     changelog = Changelog.open(root)
     drop_store(changelog, store.name, "ann@ops", NOW)
@@ -192,14 +198,13 @@ def test_a_store_that_is_back_in_a_restored_changelog_has_its_rows(
     """It is no new one, which would have none up to the group's epoch."""
     monkeypatch.setattr("engine.changelog.amendments.SECONDS_BETWEEN_CHECKS", 0.0)
     append(open_appender(Changelog.open(root), [ACCOUNTS, LIMITS, OTHERS]), 1, ACCOUNTS, LIMITS, OTHERS)
-    copy = shutil.copytree(root, tmp_path / "copy")
+    copy = Path(shutil.copytree(root, tmp_path / "copy"))
     host.look()
     host.step()
     drop_store(Changelog.open(root), ACCOUNTS.name, "ann@ops", NOW)
     host.changelog.generation(GROUP)
     host.state.heed_amendments()
-    shutil.rmtree(root)
-    shutil.copytree(copy, root)
+    put_back(copy, root)
     drop_store(Changelog.open(root), LIMITS.name, "bob@ops", NOW)
     host.changelog.generation(GROUP)
     host.state.heed_amendments()
@@ -216,13 +221,12 @@ def test_another_store_behind_the_same_drop_in_a_restored_changelog(
     monkeypatch.setattr("engine.changelog.amendments.SECONDS_BETWEEN_CHECKS", 0.0)
     append(open_appender(Changelog.open(root), [ACCOUNTS]), 1, ACCOUNTS)
     drop(root, ACCOUNTS)
-    copy = shutil.copytree(root, tmp_path / "copy")
+    copy = Path(shutil.copytree(root, tmp_path / "copy"))
     append(open_appender(Changelog.open(root), [ACCOUNTS]), 2, ACCOUNTS)
     host.look()
     host.step()
     assert host.amounts(ACCOUNTS) == {2}
-    shutil.rmtree(root)
-    shutil.copytree(copy, root)
+    put_back(copy, root)
     for _ in range(5):
         Changelog.open(root).writer(GROUP, "job")
     remove_dropped_stores(Changelog.open(root), GROUP)
@@ -239,13 +243,12 @@ def test_another_store_of_a_restored_changelog_beside_one_that_stays(
     monkeypatch.setattr("engine.changelog.amendments.SECONDS_BETWEEN_CHECKS", 0.0)
     append(open_appender(Changelog.open(root), [ACCOUNTS, LIMITS]), 1, ACCOUNTS, LIMITS)
     drop(root, ACCOUNTS)
-    copy = shutil.copytree(root, tmp_path / "copy")
+    copy = Path(shutil.copytree(root, tmp_path / "copy"))
     append(open_appender(Changelog.open(root), [ACCOUNTS, LIMITS]), 2, ACCOUNTS, LIMITS)
     host.look()
     host.step()
     assert (host.amounts(ACCOUNTS), host.amounts(LIMITS)) == ({2}, {2})
-    shutil.rmtree(root)
-    shutil.copytree(copy, root)
+    put_back(copy, root)
     append(open_appender(Changelog.open(root), [FEES, LIMITS]), 3, FEES, LIMITS)
     host.look()
     host.state.heed_amendments()
@@ -268,15 +271,14 @@ def test_another_migration_of_the_same_number_in_a_restored_changelog(
     """What the host has applied has given way to a snapshot, so nothing of it differs."""
     monkeypatch.setattr("engine.changelog.amendments.SECONDS_BETWEEN_CHECKS", 0.0)
     append(open_appender(Changelog.open(root), [ACCOUNTS]), 1, ACCOUNTS)
-    copy = shutil.copytree(root, tmp_path / "copy")
+    copy = Path(shutil.copytree(root, tmp_path / "copy"))
     changelog = Changelog.open(root)
     changelog.migrate_store(ACCOUNTS.name, parse_changes(rename=["amount=sum"]))
     append(open_appender(changelog, [ACCOUNTS]), 2, ACCOUNTS)
     host.look()
     host.step()
     assert host.view(ACCOUNTS).definition.schema.names == ["account", "sum"]
-    shutil.rmtree(root)
-    shutil.copytree(copy, root)
+    put_back(copy, root)
     changelog = Changelog.open(root)
     after = changelog.migrate_store(ACCOUNTS.name, parse_changes(add=["note VARCHAR"])).after
     for amount in range(3):
@@ -302,7 +304,7 @@ def test_a_changelog_that_was_restored_before_an_epoch_of_it_could_be_shown(
 ) -> None:
     """It lacks the migration that the epoch takes."""
     append(open_appender(Changelog.open(root), [ACCOUNTS]), 1, ACCOUNTS)
-    copy = shutil.copytree(root, tmp_path / "copy")
+    copy = Path(shutil.copytree(root, tmp_path / "copy"))
     Changelog.open(root).migrate_store(ACCOUNTS.name, parse_changes(add=["note VARCHAR"]))
     append(open_appender(Changelog.open(root), [ACCOUNTS]), 2, ACCOUNTS)
     with restarted_host(root, tmp_path / "data") as host:
@@ -314,8 +316,7 @@ def test_a_changelog_that_was_restored_before_an_epoch_of_it_could_be_shown(
             patches.setattr(GroupDefinitions, "open_stores", refuse)
             with pytest.raises(Unavailable, match="does not answer"):
                 host.look()
-        shutil.rmtree(root)
-        shutil.copytree(copy, root)
+        put_back(copy, root)
         host.changelog.forget_history(GROUP)
         host.step()
         assert host.amounts(ACCOUNTS) == {1}
@@ -340,14 +341,13 @@ def test_a_drop_of_the_same_number_in_a_restored_changelog(
     """The store that followed the other drop is no more; nor is there another one."""
     monkeypatch.setattr("engine.changelog.amendments.SECONDS_BETWEEN_CHECKS", 0.0)
     append(open_appender(Changelog.open(root), [ACCOUNTS]), 1, ACCOUNTS)
-    copy = shutil.copytree(root, tmp_path / "copy")
+    copy = Path(shutil.copytree(root, tmp_path / "copy"))
     drop(root, ACCOUNTS)
     append(open_appender(Changelog.open(root), [ACCOUNTS]), 2, ACCOUNTS)
     host.look()
     host.step()
     assert host.amounts(ACCOUNTS) == {2}
-    shutil.rmtree(root)
-    shutil.copytree(copy, root)
+    put_back(copy, root)
     drop_store(Changelog.open(root), ACCOUNTS.name, "bob@ops", NOW)
     host.changelog.generation(GROUP)
     host.state.heed_amendments()
@@ -403,15 +403,14 @@ def test_a_store_that_a_restored_changelog_lacks(
 ) -> None:
     """It is there no more once epochs tell; one that was created under its name since is another one."""
     append(open_appender(Changelog.open(root), [ACCOUNTS]), 1, ACCOUNTS)
-    copy = shutil.copytree(root, tmp_path / "copy")
+    copy = Path(shutil.copytree(root, tmp_path / "copy"))
     Changelog.open(root).create_store(LIMITS)
     if has_rows:
         append(open_appender(Changelog.open(root), [ACCOUNTS, LIMITS]), 2, ACCOUNTS, LIMITS)
     host.look()
     host.step()
     assert host.amounts(LIMITS) == ({2} if has_rows else set())
-    shutil.rmtree(root)
-    shutil.copytree(copy, root)
+    put_back(copy, root)
     stores = [ACCOUNTS, OTHER_LIMITS] if is_created_again else [ACCOUNTS]
     appender = open_appender(Changelog.open(root), stores)
     append(appender, 3, ACCOUNTS)
@@ -431,7 +430,7 @@ def test_commits_that_were_read_before_a_restore_are_not_taken_for_those_of_anot
 ) -> None:
     """It has the number of the one that the partitions have taken up."""
     append(open_appender(Changelog.open(root), [ACCOUNTS]), 1, ACCOUNTS)
-    copy = shutil.copytree(root, tmp_path / "copy")
+    copy = Path(shutil.copytree(root, tmp_path / "copy"))
     Changelog.open(root).migrate_store(ACCOUNTS.name, parse_changes(add=["note VARCHAR"]))
     append(open_appender(Changelog.open(root), [ACCOUNTS]), 2, ACCOUNTS)
     with restarted_host(root, tmp_path / "data") as host:
@@ -440,8 +439,7 @@ def test_commits_that_were_read_before_a_restore_are_not_taken_for_those_of_anot
         with monkeypatch.context() as patches:
             patches.setattr("engine.replica.group.QUICK_BYTES", 0)
             assert host.state.step(is_quick=True) and host.state.is_long
-        shutil.rmtree(root)
-        shutil.copytree(copy, root)
+        put_back(copy, root)
         Changelog.open(root).migrate_store(ACCOUNTS.name, parse_changes(drop=["amount"], add=["most BIGINT"]))
         append_to = open_appender(Changelog.open(root), [ACCOUNTS])
         append_to.append({})

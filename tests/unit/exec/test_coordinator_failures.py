@@ -442,7 +442,7 @@ def _split_wrongly(bound: BoundStatement, *_: object) -> SplitPlan:
 
 
 @contextmanager
-def _planning() -> Iterator[tuple[PlanCache, Request]]:
+def _plans_and_request() -> Iterator[tuple[PlanCache, Request]]:
     """Plans, and a statement to plan."""
     engine = Engine(256 << 20, 1)
     try:
@@ -460,7 +460,7 @@ def test_a_plan_that_the_engine_refuses_is_replaced_by_gathering(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("engine.coordinator.plan_cache.split", _split_wrongly)
-    with _planning() as (plans, request):
+    with _plans_and_request() as (plans, request):
         with caplog.at_level(logging.WARNING):
             plan = plans.plan(request, Sizes())
         assert plan.split.rules == ("gather",)
@@ -472,7 +472,7 @@ def test_a_plan_that_the_engine_refuses_is_replaced_by_gathering(
 def test_a_statement_that_ends_while_it_is_planned_is_no_refusal(
     error: LivestateError, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with _planning() as (plans, request):
+    with _plans_and_request() as (plans, request):
         with monkeypatch.context() as patch:
             patch.setattr("engine.coordinator.plan_cache.split", lambda *_: _raise(error))
             with pytest.raises(type(error)):
