@@ -24,6 +24,8 @@ COMBINED_BYTES = 1 << 20
 """Fewer rows are put together up to this size: a batch costs those who take it as much as a hundred rows."""
 MAX_REPEATED_BYTES = 128 << 10
 """How long a value may be that this process puts in many rows."""
+MAX_COLLECTED_BYTES = HANDED_BYTES // 2048
+"""How long one may be that is made of many rows: windows write it into 2,048 rows at once."""
 
 _UNKNOWN_BYTES = 4 << 10
 """How long a value of a stream is taken to be."""
@@ -33,11 +35,20 @@ _LONG_TYPE = re.compile(r"VARCHAR|BLOB|BIT|JSON|BIGNUM|VARIANT|STRUCT|MAP|UNION|
 """Types of values of any length, as the engine names them."""
 _NESTED_TYPE = re.compile(r"\[|MAP|STRUCT|UNION")
 _COLLECTING = re.compile(
-    r"\b(?:list|array(?:_agg)?|string_agg|group_concat|listagg|histogram\w*|json_group_\w+|bitstring_agg)\s*\("
+    r"\b(?:list|array(?:_agg)?|string_agg|group_concat|listagg|histogram\w*|json_group_\w+|bitstring_agg"
+    r'|approx_top_k|lttb|variant_group_\w+)"?\s*\('
 )
 """What makes one value of many rows."""
+_SELECTING = re.compile(r'\b(arg_?(?:min|max)(?:_\w+)?|(?:min|max)_by|min|max)"?\s*\(')
+"""What makes one value of as many rows as its last argument says, if it has one for that."""
+_FEW = re.compile(r"\s*\d{1,2}\s*")
+_STRING = re.compile(r"'[^']*'")
+_BRACKET_OR_COMMA = re.compile(r"[()\[\]{},]")
+_ROW_BYTES = 8
+"""What a row adds to a value that is made of many, beside what was read and the literals."""
 _REPEATING = re.compile(
-    r"\b(?:join|over|lateral|unnest)\b|\bselect\b.*\bselect\b|\bfrom\b[^()]{0,500},", re.DOTALL
+    r"\b(?:join|over|lateral|unnest|json_each|json_tree)\b|\bselect\b.*\bselect\b|\bfrom\b[^()]{0,500},",
+    re.DOTALL,
 )
 """What puts a value of one row in several."""
 _LIVE_ROWS = re.compile(rf'\(select [^()]* from "[^"]*" where {LIVE_COLUMN} = 1\)')
@@ -74,7 +85,8 @@ def repeats_long_values(sql: str, tables: Mapping[str, object], parameters: Sequ
         return True
     if copies(sql) == 0 and _REPEATING.search(_LIVE_ROWS.sub("", sql.lower())) is None:
         return False
-    return _longest_value(sql, tables, parameters) > MAX_REPEATED_BYTES
+    most = MAX_COLLECTED_BYTES if makes_one_of_many(sql) else MAX_REPEATED_BYTES
+    return _longest_value(sql, tables, parameters) > most
 
 
 def _longest_value(
@@ -82,9 +94,52 @@ def _longest_value(
 ) -> int:
     """About how many bytes the long values of a row of a statement have at the most."""
     found = len(sql) + value_bytes(parameters) + sum(map(_longest_row, tables.values()))
-    if collects or _COLLECTING.search(sql.lower()):
-        found += sum(each.nbytes if isinstance(each, pa.Table) else HANDED_BYTES for each in tables.values())
+    if collects or makes_one_of_many(sql):
+        # With each row can come all literals, as the separator of texts does.
+        row_bytes = _ROW_BYTES + sum(map(len, _STRING.findall(sql)))
+        found += sum(
+            each.nbytes + each.num_rows * row_bytes if isinstance(each, pa.Table) else HANDED_BYTES
+            for each in tables.values()
+        )
     return found << copies(sql)
+
+
+def makes_one_of_many(sql: str) -> bool:
+    """Whether a statement can make one value, as a list, of many rows.
+
+    Args:
+        sql: A statement in DuckDB's dialect.
+    """
+    text = _STRING.sub("''", sql.lower())
+    if _COLLECTING.search(text):
+        return True
+    for call in _SELECTING.finditer(text):
+        arguments = _arguments(text, call.end())
+        counted = arguments[1 if call[1] in {"min", "max"} else 2 :]
+        if counted and not _FEW.fullmatch(counted[0]):
+            return True
+    return False
+
+
+def _arguments(text: str, begin: int) -> list[str]:
+    """The arguments of a call.
+
+    Args:
+        text: A statement without literals.
+        begin: Where the first of them begins.
+    """
+    found, depth = list[str](), 0
+    for mark in _BRACKET_OR_COMMA.finditer(text, begin):
+        if mark[0] in "([{":
+            depth += 1
+        elif depth > 0:
+            depth -= mark[0] != ","
+        else:
+            found.append(text[begin : mark.start()])
+            begin = mark.end()
+            if mark[0] != ",":
+                break
+    return found
 
 
 def _has_new_lists(types: Iterable[str], tables: Iterable[object]) -> bool:

@@ -30,7 +30,7 @@ from engine.duckdb.growth import (
     is_parsed_quickly,
     needs_worker,
 )
-from engine.duckdb.handover import repeats_long_values
+from engine.duckdb.handover import makes_one_of_many, repeats_long_values
 from engine.duckdb.results import result_schema
 from engine.errors import DeadlineExceeded, InvalidInput, LimitExceeded
 from engine.plan.query_text import engine_text
@@ -232,6 +232,71 @@ def test_no_query_of_tpc_h_needs_a_worker(name: str) -> None:
     assert not repeats_long_values(sql, streams, ())
 
 
+def calls(listed: str) -> list[str]:
+    return [call.strip().replace("\\|", "|") for call in re.split(r"(?<!\\)\|", listed)]
+
+
+COLLECTING = """
+    list(k) | "list" (k) | array_agg(k) | array(SELECT k) | string_agg(s) | "string_agg"(s, ',') | listagg(1, ', ')
+    | group_concat(s) | histogram(k) | histogram_exact(k, [1]) | json_group_array(k) | json_group_object(s, k)
+    | bitstring_agg(k) | max(k, 100) | "min"(abs(k), k) | max(concat(s, ')'), 1000) | arg_max(k, s, 20000)
+    | argmin(s, abs(k), 1000) | max_by(k, s, 10 + 990) | arg_min_nulls_last(k, s, 100) | approx_top_k(k, 1000)
+    | lttb(k, k, 1000)
+"""
+SINGLE = """
+    max(k) | min(s) | max(greatest(k, 100)) | max(k, 99) | arg_max(k, s) | max_by(k, greatest(k, 100)) | min_by(k, s, 5)
+    | sum(k) | listed(k) | first(k) | mode(k)
+"""
+
+
+@pytest.mark.parametrize("call", calls(COLLECTING))
+def test_a_value_of_many_rows_is_put_in_many_rows_elsewhere(call: str) -> None:
+    rows = pa.table({"k": pa.array(range(2000), pa.int64()), "s": ["x"] * 2000})
+    for sql in (f"SELECT {call} OVER () FROM t", f"SELECT s, l FROM t, (SELECT {call} l FROM t)"):
+        assert repeats_long_values(sql, {"t": rows}, ()), sql
+        assert not repeats_long_values(sql, {"t": rows.slice(0, 10)}, ()), sql
+
+
+@pytest.mark.parametrize("call", calls(SINGLE))
+def test_a_value_of_few_rows_is_put_in_many_rows_here(call: str) -> None:
+    rows = pa.table({"k": pa.array(range(2000), pa.int64()), "s": ["x"] * 2000})
+    assert not repeats_long_values(f"SELECT {call} OVER () FROM t", {"t": rows}, ())
+
+
+def test_every_aggregate_that_collects_is_known(plain: duckdb.DuckDBPyConnection) -> None:
+    found = plain.execute("""
+        SELECT DISTINCT function_name, parameter_types FROM duckdb_functions()
+        WHERE function_type = 'aggregate' ORDER BY ALL
+    """).fetchall()
+    collecting, ran = set(), set()
+    for name, types in found:
+        arguments = [value_of_row(kind) for kind in types]
+        if len(types) > 1 and types[-1] == "BIGINT":
+            # How many values are wanted.
+            arguments[-1] = "1000"
+        call = f"{name}({', '.join(arguments)})"
+        try:
+            made = plain.sql(f"SELECT {call} FROM range(5000) t(i)").to_arrow_table().nbytes
+        except (duckdb.Error, pa.ArrowException):
+            continue
+        ran.add(name)
+        if made > 4000:
+            collecting.add(name)
+            assert makes_one_of_many(f"SELECT {call} FROM t"), call
+    assert {"list", "string_agg", "histogram", "max", "arg_min", "max_by", "lttb"} <= collecting
+    # The first is known by its name, the others give no more than is asked of them.
+    assert {name for name, _ in found} - ran == {"bitstring_agg", "combine_aggr", "reservoir_quantile"}
+
+
+def value_of_row(kind: str | None) -> str:
+    """An argument that differs from row to row, where its type has many values."""
+    if kind is not None and kind.endswith("[]"):
+        return "[0.5]"
+    if kind in {"VARCHAR", "BLOB"}:
+        return f"('text ' || i)::{kind}"
+    return "i" if kind in {None, "ANY", "T"} else f"i::{kind}"
+
+
 @pytest.fixture(scope="module")
 def small_service(source: MemorySource) -> Iterator[QueryService]:
     """What the engine counts by itself stays far below the bound of these tests."""
@@ -243,10 +308,6 @@ def small_service(source: MemorySource) -> Iterator[QueryService]:
 MOST_BINDING_SECONDS = 0.3
 """Of the processor's time; what is bound twice on each level takes seconds at the least."""
 ENDS = r"more memory than|max bin|larger than|time-out|width"
-
-
-def calls(listed: str) -> list[str]:
-    return [call.strip().replace("\\|", "|") for call in re.split(r"(?<!\\)\|", listed)]
 
 
 SAME = """
