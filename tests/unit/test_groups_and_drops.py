@@ -446,3 +446,26 @@ def test_commits_that_were_read_before_a_restore_are_not_taken_for_those_of_anot
         host.changelog.forget_history(GROUP)
         settle(host)
         assert columns(host) == {"accounts": ["account", "most"]}
+
+
+def test_commits_that_were_read_before_a_restore_have_the_rows_of_a_store_that_is_back(
+    root: str, tmp_path: Path, host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They were read without them, as the store was dropped then."""
+    monkeypatch.setattr("engine.changelog.amendments.SECONDS_BETWEEN_CHECKS", 0.0)
+    append(open_appender(Changelog.open(root), [ACCOUNTS, LIMITS]), 1, ACCOUNTS, LIMITS)
+    copy = Path(shutil.copytree(root, tmp_path / "copy"))
+    drop_store(Changelog.open(root), LIMITS.name, "ann@ops", NOW)
+    host.look()
+    with monkeypatch.context() as patches:
+        patches.setattr("engine.replica.group.QUICK_BYTES", 0)
+        while not host.state.is_long:
+            assert host.state.step(is_quick=True)
+    put_back(copy, root)
+    host.changelog.generation(GROUP)
+    host.state.heed_amendments()
+    host.look()
+    while host.state.is_rebuilding:
+        host.state.rebuild()
+    host.step()
+    assert (host.amounts(ACCOUNTS), host.amounts(LIMITS)) == ({1}, {1})
