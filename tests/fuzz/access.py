@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -21,14 +21,16 @@ from tests.fuzz.host import HOST_OPTIONS, ROWS, rows
 from tests.support.host_processes import HostProcess, host_processes
 
 VISIBLE = ("k", "a", "b")
-_ROLE = """
+_VISIBLE_BELOW = 500
+"""What `a` is in a row that may be seen, and `k` but for its thousands."""
+_ROLE = f"""
 [security]
 tokens = "tokens.toml"
 peer_token = "host"
 [roles.part]
 stores = ["t"]
 columns = ["k", "a", "b"]
-rows = "a < 500"
+rows = "a < {_VISIBLE_BELOW}"
 """
 _OF_THE_MOMENT = frozenset({"DeadlineExceeded", "Cancelled", "Unavailable", "LimitExceeded"})
 """Kinds of errors that depend on how busy a host is."""
@@ -37,6 +39,9 @@ _FLIGHTS_OWN = frozenset({"INVALID_ARGUMENT", "UNIMPLEMENTED", "INTERNAL", "RESO
 """What Flight says to what is no message, before it asks who calls; and `UNKNOWN` where a host breaks off."""
 _NOW = re.compile(rf"{datetime.now(UTC):%Y-%m-%d}[ T]\d\d:\d\d:\d\d[.\d]*")
 """What `now()` gives, which an error may quote."""
+_OVERFLOWN = re.compile(r"(?<=Overflow in )[\w ]+\(.*\)")
+"""How errors quote numbers of a row."""
+_NUMBER = re.compile(r"\d+")
 
 
 @dataclass(frozen=True)
@@ -82,7 +87,7 @@ def _host(
     changelog = Changelog.open(uri)
     table = rows()
     if is_permitted:
-        table = table.select(list(VISIBLE)).filter([number % 1000 < 500 for number in range(ROWS)])
+        table = table.select(list(VISIBLE)).filter([_is_visible(number) for number in range(ROWS)])
     append_table(changelog, define_store("t", table.schema, ["k"], partitions=2), table)
     if not is_permitted:
         append_table(changelog, define_store("u", rows().schema, ["k"], partitions=2), rows().slice(0, 40))
@@ -102,28 +107,43 @@ def stranger_fault(call: Call, answer: Answer) -> str | None:
     return None if outcome(answer) == "Unauthenticated" else f"a stranger was told {answer.trailer[:300]}"
 
 
-def difference(answer: Answer, permitted: Answer) -> str | None:
-    """How two answers differ that should be the same; None where they do not.
+def difference(answer: Answer, permitted: Sequence[Answer]) -> str | None:
+    """What an answer says that no answer does which should be the same; None where one does.
 
     Args:
         answer: Of the host that holds more.
-        permitted: Of the one that does not.
+        permitted: Of the one that does not, to the same call: more than one, as it is chance which row an
+            error quotes, or how many of them are a sample.
     """
-    # Beyond a soft limit gRPC takes headers now and then.
-    codes = {answer.code, permitted.code}
-    if {outcome(answer), outcome(permitted)} & _OF_THE_MOMENT or "RESOURCE_EXHAUSTED" in codes:
+    wanted = [_lasting_parts(each) for each in permitted if not _is_of_the_moment(each)]
+    if _is_of_the_moment(answer) or not wanted:
         return None
-    said, wanted = _lasting_parts(answer), _lasting_parts(permitted)
-    return None if said == wanted else f"tells what is hidden: {said!r} in place of {wanted!r}"
+    said = _lasting_parts(answer)
+    return None if said in wanted else f"tells what is hidden: {said!r} in place of {wanted[0]!r}"
+
+
+def _is_of_the_moment(answer: Answer) -> bool:
+    # Beyond a soft limit gRPC takes headers now and then.
+    return outcome(answer) in _OF_THE_MOMENT or answer.code == "RESOURCE_EXHAUSTED"
 
 
 def _lasting_parts(answer: Answer) -> tuple[object, ...]:
     """What of an answer is the same each time: of rows how many messages, of an error every byte but the time
-    of day.
+    of day and values that may be seen.
     """
     if answer.code == "OK":
         return (answer.code, answer.messages)
     if answer.trailer is None:
         return (answer.code, answer.details)
     said = json.loads(answer.trailer)
-    return (answer.code, said["kind"], _NOW.sub("(now)", said["message"]))
+    message = _NOW.sub("(now)", said["message"])
+    return (answer.code, said["kind"], _OVERFLOWN.sub(_masked_numbers, message))
+
+
+def _masked_numbers(found: re.Match[str]) -> str:
+    """What an error says of numbers, without those of rows that may be seen."""
+    return _NUMBER.sub(lambda number: "(number)" if _is_visible(int(number[0])) else number[0], found[0])
+
+
+def _is_visible(number: int) -> bool:
+    return number % 1000 < _VISIBLE_BELOW

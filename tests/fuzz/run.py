@@ -40,6 +40,8 @@ PATIENCE_SECONDS = 60.0
 STATEMENT_SECONDS = 1.0
 SWELLING_STEP_MIB = 100
 SLOWEST = 10
+_MOST_OF_TWIN = 50
+"""So often the host without the hidden rows is asked whether it ever says what the other does."""
 _SUMMARY_SECONDS = 60.0
 SUMMARY = "summary.txt"
 """The summary as it is so far, among the inputs of findings."""
@@ -295,7 +297,11 @@ class _Run:
         seconds = time.monotonic() - begun
         wrong = stranger_fault(call, answer) if self._plan.is_stranger else fault(call, answer)
         if wrong is None and twin is not None:
-            wrong = difference(answer, twin.send(call, PATIENCE_SECONDS))
+            permitted = [twin.send(call, PATIENCE_SECONDS)]
+            wrong = difference(answer, permitted)
+            while wrong is not None and len(permitted) < _MOST_OF_TWIN:
+                permitted.append(twin.send(call, PATIENCE_SECONDS))
+                wrong = difference(answer, permitted)
         if wrong is None and self._plan.late_seconds is not None and seconds > self._plan.late_seconds:
             wrong = f"answered after {seconds:.1f} s"
         if wrong == "lost":

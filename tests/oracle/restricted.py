@@ -139,7 +139,7 @@ def wrong_text(sql: str, random: Random) -> str:
         case 2:
             return f"{sql[: end - 2]}{sql[end - 1 :]}"
         case 3:
-            return f"SELECT CAST(concat(COLUMNS(*)) AS INTEGER) FROM ({sql})"
+            return f"SELECT CAST(CAST(COLUMNS(*) AS VARCHAR) AS INTEGER) FROM ({sql})"
         case _:
             return f'{sql[:begin]}"{random.choice((OWNER, NOTE))}"{sql[end:]}'
 

@@ -18,7 +18,7 @@ from tests.oracle.datasets import Dataset, make_dataset, spread
 from tests.oracle.layouts import Layouts
 from tests.oracle.metamorphic import relations_of
 from tests.oracle.metamorphic.relation import Relation, Subject
-from tests.oracle.plain_duckdb import PlainDuckDB, put_literals, reorder
+from tests.oracle.plain_duckdb import OTHER_WAYS, PlainDuckDB, put_literals, reorder
 from tests.oracle.queries import Generated, make_query
 from tests.oracle.shrink import shrunk
 from tests.oracle.systems import SplitSystem, System
@@ -169,9 +169,9 @@ def judging_alone(dataset: Dataset) -> Iterator[Judge]:
     """An oracle over a dataset, of which one system after another is asked."""
     oracle = PlainDuckDB(dataset.live)
     others = cache(lambda: [PlainDuckDB(tables) for tables in reorder(dataset.live)])
-    literal = cache(lambda: PlainDuckDB(dataset.live, optimizes=False))
+    otherwise = cache(lambda: [PlainDuckDB(dataset.live, settings) for settings in OTHER_WAYS])
     try:
-        yield Judge(oracle, others, literal, SplitSystem(dataset))
+        yield Judge(oracle, others, otherwise, SplitSystem(dataset))
     finally:
         oracle.close()
 

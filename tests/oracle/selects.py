@@ -143,13 +143,16 @@ class Selects:
                 columns.append(output)
                 taken.add(output.name.lower())
                 continue
-            if bare:
+            if bare and (not output.name or output.name.lower() not in taken):
                 texts.append(output.sql)
                 columns.append(replace(output, name=""))
+                taken.add(output.name.lower())
                 continue
             name = self._random.choice(("x", "y", "n", "Out", "my out", "total", f"o{place}"))
             if name.lower() in taken or name.lower() in bare_columns:
                 name = f"o{place}"
+            while name.lower() in taken:
+                name += "_"
             taken.add(name.lower())
             texts.append(f"{output.sql} AS {quote_name(name)}")
             columns.append(replace(output, name=name))

@@ -33,6 +33,8 @@ from tests.unit.changelog.test_backup import EVERYWHERE, empty_place, take_snaps
 Reopen = Callable[[], Changelog]
 GROUP = PLAYS.group
 NOW = 1_789_000_000_000_000
+OTHER_PLAYS = define_store("plays", pa.schema([("id", pa.string())]), ["id"], partitions=1, group=GROUP)
+"""Another store of the same name."""
 SONGS = define_store(
     "songs", pa.schema([("song", pa.int64()), ("name", pa.string())]), ["song"], partitions=2, group=GROUP
 )
@@ -46,6 +48,14 @@ def append(changelog: Changelog, *songs: int, store: StoreDefinition = PLAYS) ->
     appender = open_appender(changelog, [store])
     for song in songs:
         appender.append({store.name: rows(song) if store is PLAYS else names(song)})
+
+
+def twice_created(reopen: Reopen) -> Changelog:
+    """Where the store was dropped, and is there again."""
+    append(reopen(), 1)
+    drop(reopen())
+    append(reopen(), 2)
+    return reopen()
 
 
 def names(*songs: int) -> pa.Table:
@@ -192,17 +202,13 @@ def test_a_definition_that_was_read_is_another_one_in_a_restored_changelog(
 ) -> None:
     """As many stores of the name were dropped before it."""
     monkeypatch.setattr("engine.changelog.amendments.SECONDS_BETWEEN_CHECKS", 0.0)
-    append(reopen(), 1)
-    drop(reopen())
-    append(reopen(), 2)
-    changelog = reopen()
+    changelog = twice_created(reopen)
     assert list(changelog.definitions()) == ["plays"]
     # As if a copy of before the drop were put back, and the store dropped again.
     changelog.objects.delete([definition_path(PLAYS.name, 1), amendment_path(GROUP, 1)])
     drop_store(reopen(), PLAYS.name, "bob@ops", NOW)
-    other = define_store("plays", pa.schema([("id", pa.string())]), ["id"], partitions=1, group=GROUP)
-    reopen().create_store(other)
-    assert changelog.definitions()[PLAYS.name].schema == other.schema
+    reopen().create_store(OTHER_PLAYS)
+    assert changelog.definitions()[PLAYS.name].schema == OTHER_PLAYS.schema
 
 
 def test_another_definition_behind_the_same_drop_in_a_restored_changelog(
@@ -210,31 +216,23 @@ def test_another_definition_behind_the_same_drop_in_a_restored_changelog(
 ) -> None:
     """What was decided of the group is the same."""
     monkeypatch.setattr("engine.changelog.amendments.SECONDS_BETWEEN_CHECKS", 0.0)
-    append(reopen(), 1)
-    drop(reopen())
-    append(reopen(), 2)
-    changelog = reopen()
+    changelog = twice_created(reopen)
     known = changelog.definitions()[PLAYS.name]
     heard = changelog.exclusions(GROUP)
     # As if a copy of between the drop and the next store were put back.
     changelog.objects.delete([definition_path(PLAYS.name, 1)])
     assert not changelog.definitions()
-    other = define_store("plays", pa.schema([("id", pa.string())]), ["id"], partitions=1, group=GROUP)
-    reopen().create_store(other)
+    reopen().create_store(OTHER_PLAYS)
     found = changelog.definitions()[PLAYS.name]
-    assert (found.schema, found.since) == (other.schema, known.since)
+    assert (found.schema, found.since) == (OTHER_PLAYS.schema, known.since)
     assert changelog.exclusions(GROUP) is not heard  # who goes by them looks at the group again
 
 
 def test_a_definition_that_was_read_while_the_group_was_checked_is_read_again(
     reopen: Reopen, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    append(reopen(), 1)
-    drop(reopen())
-    append(reopen(), 2)
-    changelog = reopen()
+    changelog = twice_created(reopen)
     path = definition_path(PLAYS.name, 1)
-    other = define_store("plays", pa.schema([("id", pa.string())]), ["id"], partitions=1, group=GROUP)
     get = CatalogObjects.get
 
     def get_slowly(objects: CatalogObjects, wanted: str) -> pa.Buffer | None:
@@ -242,7 +240,7 @@ def test_a_definition_that_was_read_while_the_group_was_checked_is_read_again(
         if wanted == path and data is not None:
             patches.undo()
             changelog.objects.delete([path])
-            reopen().create_store(other)
+            reopen().create_store(OTHER_PLAYS)
             changelog.amendments(GROUP).forget()
         return data
 
@@ -251,7 +249,7 @@ def test_a_definition_that_was_read_while_the_group_was_checked_is_read_again(
         changelog.definition(PLAYS.name)
     found = changelog.definition(PLAYS.name)
     assert found is not None
-    assert found.schema == other.schema
+    assert found.schema == OTHER_PLAYS.schema
 
 
 # ---- the same name again
