@@ -228,12 +228,15 @@ class Amendments:
     Attributes:
         times_forgotten: How often all were forgotten, and what relies on their numbers with them.
         times_checked: How often it was asked whether the changelog was restored from an older copy.
+        newest_ends: The newest end of a store of each name that this process has heard of, as
+            `StoreDrop.number`; also of those that a changelog that was restored has no more.
     """
 
     def __init__(self, objects: Objects, group: GroupName) -> None:
         self.group = group
         self.times_forgotten = 0
         self.times_checked = 0
+        self.newest_ends: Mapping[StoreName, int] = {}
         self._objects = objects
         self._newest: int | None = None
         self._known: dict[int, Amendment] = {}
@@ -244,19 +247,20 @@ class Amendments:
         # What is read before something is forgotten must not be noted after it.
         self._reading = Lock()
 
-    def newest_number(self, known: int = 0) -> int:
+    def newest_number(self, known: int = 0, *, is_fresh: bool = False) -> int:
         """The number of the newest amendment there is; 0 before the first. One request where nothing is new,
         and now and then another one: the changelog may have been restored from an older copy.
 
         Args:
             known: A number that some amendment is known to have.
+            is_fresh: Whether to make the other request in any case.
 
         Raises:
             Unavailable: The changelog cannot be reached.
         """
         number = self._last_number_from(max(known, self._newest or 0))
         read = max(self._known, default=0)
-        is_due = time.monotonic() - self._checked_at >= SECONDS_BETWEEN_CHECKS
+        is_due = is_fresh or time.monotonic() - self._checked_at >= SECONDS_BETWEEN_CHECKS
         if read and (is_due or number > read):
             self._checked_at = time.monotonic()
             self.times_checked += 1
@@ -344,6 +348,10 @@ class Amendments:
                 drops,
             )
             self._exclusions = newest, exclusions
+            ends = dict(self.newest_ends)
+            for each in drops:
+                ends[each.store] = max(each.number, ends.get(each.store, 0))
+            self.newest_ends = ends
         return exclusions
 
     def decisions(self) -> Sequence[Decision]:

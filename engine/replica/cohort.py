@@ -121,10 +121,6 @@ class Cohort:
         """The next commit, if `look_ahead` has read it already."""
         return self._queue.first
 
-    def forget_commits(self) -> None:
-        """Read the commits that follow again: something was decided of them."""
-        self._queue.clear()
-
     @property
     def nbytes_ahead(self) -> int:
         """Stored bytes of the commits that `look_ahead` has read already."""

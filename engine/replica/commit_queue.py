@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
-from engine.changelog import Changelog, Commit
+from engine.changelog import Changelog, Commit, Exclusions
 from engine.model.schema import Epoch, GroupName
 from engine.replica.history import check_follows, is_first_behind
 from engine.replica.partition_keys import PartitionKey
@@ -88,6 +88,10 @@ def never_stop(commit: Commit) -> bool:
 class CommitQueue:
     """The commits behind an epoch, in order and without gaps. One thread at a time uses it.
 
+    A commit is read without what counts for nothing, as far as is known then. So all are read again where
+    anything else was decided of the group since, or a changelog that was restored has other decisions: a
+    store that had been dropped may be back.
+
     Args:
         group: Their group.
         changelog: Where they are.
@@ -102,6 +106,8 @@ class CommitQueue:
         self._stops_at = stops_at
         self._commits: deque[Commit] = deque()
         self._stop: Epoch | None = None
+        self._exclusions: Exclusions | None = None
+        """What had been decided of the group before they were read."""
 
     @property
     def first(self) -> Commit | None:
@@ -131,6 +137,10 @@ class CommitQueue:
             LivestateError: The very next commit cannot be read.
             DivergedError: It was committed behind another epoch than the partitions have reached.
         """
+        exclusions = self._changelog.exclusions(self._group)
+        if exclusions is not self._exclusions:
+            self.clear()
+            self._exclusions = exclusions
         found: list[Commit] = []
         load = sum((_load(commit, partitions) for commit in self._commits), _Load())
         stop = self._stop

@@ -523,14 +523,11 @@ class GroupState:
         return has_news
 
     def _heed_skips(self, known: Mapping[Epoch, Skip]) -> None:
-        """Have what follows read again, and nothing answered where other epochs are passed by than those that
-        partitions have applied.
+        """Have nothing answered where other epochs are passed by than those that partitions have applied.
 
         Args:
             known: The skips that were heeded until now.
         """
-        for cohort in (self._main, self._late):
-            cohort.forget_commits()
         if self._state.stage is Stage.WAITING:
             return
         partitions = self._partitions.stores()
@@ -550,7 +547,6 @@ class GroupState:
         """Let go of stores that are no more, and of what the disk has of them."""
         self._views.drop_stores(stores)
         for cohort in (self._main, self._late):
-            cohort.forget_commits()
             for key in [key for key in cohort.partitions if key[0] in stores]:
                 del cohort.partitions[key]
         if not self._late.partitions:

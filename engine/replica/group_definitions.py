@@ -39,8 +39,6 @@ class GroupDefinitions:
         """What had been decided of the group when that was seen: it is others when anything else may be."""
         self._replaced: set[tuple[StoreName, int]] = set()
         """All that ever were, by name and `StoreDefinition.since`."""
-        self._heard: dict[StoreName, int] = {}
-        """The newest ends that were heard of, by name; also those of a changelog that was restored since."""
         self._confirmed: set[StoreName] = set()
         """Stores that have rows here, or have been seen to be those of the changelog before they got some."""
         self._open: dict[StoreName, None] = {}
@@ -86,18 +84,16 @@ class GroupDefinitions:
         self._compared = None
         self._drops.update({name: drops.get(name) for name in definitions})
         self.found.update(definitions)
-        self._hear(drops)
-
-    def _hear(self, drops: Mapping[StoreName, StoreDrop]) -> None:
-        for name, drop in drops.items():
-            self._heard[name] = max(drop.number, self._heard.get(name, 0))
 
     def is_back(self, store: StoreName) -> bool:
         """Whether a store that is here had ended, as far as this host had heard before, or was another one:
         the changelog was restored from a copy of before that. Epochs up to the group's may have rows of it.
         """
-        since = self.found[store].since
-        return since < self._heard.get(store, 0) or (store, since) in self._replaced
+        group, since = self.found[store].group, self.found[store].since
+        return (
+            since < self._changelog.amendments(group).newest_ends.get(store, 0)
+            or (store, since) in self._replaced
+        )
 
     def ended_stores(self) -> Mapping[StoreName, StoreDefinition]:
         """The stores that are here and were dropped from the changelog; or are in its place, where the
@@ -111,7 +107,6 @@ class GroupDefinitions:
         (group,) = {definition.group for definition in self.found.values()}
         exclusions = self._changelog.exclusions(group)
         drops = exclusions.drops
-        self._hear(drops)
         if exclusions is not self._compared:
             self._others = [name for name in self.found if self._is_another(name)]
             self._replaced.update((name, self.found[name].since) for name in self._others)

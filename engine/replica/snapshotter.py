@@ -200,6 +200,8 @@ class SnapshotMaker:
         newest = self._changelog.read_commit(view.group, view.epoch)
         if newest is None or newest.digest != commit.digest:
             return True  # the changelog has another history by now, of which this would be no snapshot
+        if self._lacks_store(view):
+            return True
         claims = snapshots.checksums(view.epoch, commit.digest)
         if waited < self._options.silent_seconds and self._places_with_silent_hosts(view, wanted, claims):
             return False
@@ -218,6 +220,21 @@ class SnapshotMaker:
         _log.info("Group %s has a snapshot at epoch %d.", view.group, view.epoch)
         self._drop(view)
         return True
+
+    def _lacks_store(self, view: GroupView) -> bool:
+        """Whether the changelog has a store that a view lacks, as it had ended when that was made. The
+        changelog was restored from a copy of before that: digests of epochs do not tell.
+        """
+        amendments = self._changelog.amendments(view.group)
+        amendments.newest_number(is_fresh=True)
+        drops = amendments.exclusions().drops
+        for name, number in amendments.newest_ends.items():
+            if name in view.definitions or (name in drops and drops[name].number == number):
+                continue
+            definition = self._changelog.definition_at(name, 0)
+            if definition is not None and definition.since <= view.generation:
+                return True
+        return False
 
     def _drop(self, view: GroupView) -> None:
         """Drop what is dispensable because of a snapshot whose rows all hosts have that hold them. Where one

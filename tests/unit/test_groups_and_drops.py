@@ -9,12 +9,20 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from engine.changelog import Changelog, Commit, StoreAppender, open_appender, partition_rows
+from engine.changelog import (
+    Changelog,
+    Commit,
+    SnapshotRetention,
+    StoreAppender,
+    open_appender,
+    partition_rows,
+)
 from engine.changelog.skipping import skip_epoch
 from engine.changelog.snapshot import EPOCH_WEIGHT
 from engine.changelog.store_drops import drop_store, remove_dropped_stores
@@ -26,6 +34,7 @@ from engine.replica.group_definitions import GroupDefinitions
 from engine.replica.group_setup import GroupSetup
 from engine.replica.group_views import GroupView, Retention
 from engine.replica.partition_keys import Definitions
+from engine.replica.snapshotter import SnapshotMaker, SnapshotOptions
 from engine.state.cache import ColumnCache
 from engine.state.partition import PartitionStore
 from engine.state.rocks import shared_options
@@ -446,3 +455,62 @@ def test_commits_that_were_read_before_a_restore_are_not_taken_for_those_of_anot
         host.changelog.forget_history(GROUP)
         settle(host)
         assert columns(host) == {"accounts": ["account", "most"]}
+
+
+def test_commits_that_were_read_before_a_restore_have_the_rows_of_a_store_that_is_back(
+    root: str, tmp_path: Path, host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They were read without them, as the store was dropped then."""
+    monkeypatch.setattr("engine.changelog.amendments.SECONDS_BETWEEN_CHECKS", 0.0)
+    append(open_appender(Changelog.open(root), [ACCOUNTS, LIMITS]), 1, ACCOUNTS, LIMITS)
+    copy = Path(shutil.copytree(root, tmp_path / "copy"))
+    drop_store(Changelog.open(root), LIMITS.name, "ann@ops", NOW)
+    host.look()
+    with monkeypatch.context() as patches:
+        patches.setattr("engine.replica.group.QUICK_BYTES", 0)
+        while not host.state.is_long:
+            assert host.state.step(is_quick=True)
+    put_back(copy, root)
+    host.changelog.generation(GROUP)
+    host.state.heed_amendments()
+    host.look()
+    while host.state.is_rebuilding:
+        host.state.rebuild()
+    host.step()
+    assert (host.amounts(ACCOUNTS), host.amounts(LIMITS)) == ({1}, {1})
+
+
+@pytest.mark.parametrize("is_due_before", [False, True])
+def test_no_snapshot_counts_that_lacks_a_store_that_is_back_in_a_restored_changelog(
+    root: str, tmp_path: Path, host: Host, *, is_due_before: bool
+) -> None:
+    """It was dropped when the snapshot became due, or has not been opened since it is back. The epochs that
+    have its rows would go for the snapshot.
+    """
+    append(open_appender(Changelog.open(root), [ACCOUNTS, LIMITS]), 1, ACCOUNTS, LIMITS)
+    copy = Path(shutil.copytree(root, tmp_path / "copy"))
+    drop_store(Changelog.open(root), LIMITS.name, "ann@ops", NOW)
+    host.look()
+    host.step()
+    put_back(copy, root)
+    if not is_due_before:
+        append(open_appender(Changelog.open(root), [ACCOUNTS, LIMITS]), 2, ACCOUNTS)
+        host.changelog.forget_history(GROUP)
+        host.state.heed_amendments()
+        host.step()
+    options = SnapshotOptions(EPOCH_WEIGHT, SnapshotRetention(kept=1, tail_seconds=0))
+    maker = SnapshotMaker(host.changelog, options, lambda: NOW, Event())
+    view, commit = host.due[-1]
+    assert view.digest == commit.digest and list(view.stores) == [ACCOUNTS.name]
+    assert maker.advance(view, commit, 1000.0)
+    restored = Changelog.open(root)
+    assert (restored.snapshots(GROUP).epochs(), restored.committed_epochs(GROUP)[0]) == ([], 1)
+    settle(host)
+    again = open_appender(restored, [ACCOUNTS, LIMITS])
+    while host.due[-1][0] is view:
+        append(again, 3, ACCOUNTS)
+        host.step()
+    view, commit = host.due[-1]
+    assert maker.advance(view, commit, 1000.0)
+    assert restored.snapshots(GROUP).epochs() == [view.epoch]
+    assert (host.amounts(ACCOUNTS), host.amounts(LIMITS)) == ({3}, {1})
