@@ -398,16 +398,21 @@ class GroupState:
                 self._note_divergence(error.message)
             else:
                 self._begin(opened, newest)
-        elif self._main.partitions or not self._main.epoch:
-            back = {key: store for key, store in opened.items() if self._definitions.is_back(key[0])}
-            joining = {key: store for key, store in opened.items() if key not in back}
+        else:
+            # What the disk has may be of another store of the name, which a restored changelog lacks.
+            opened = self._put_diverged_aside(opened)
+            # Without others here nothing was read up to this epoch that could have had rows for these.
+            is_unread = not self._main.partitions and self._main.epoch > 0
+            late = {
+                key: store
+                for key, store in opened.items()
+                if is_unread or store.applied or self._definitions.is_back(key[0])
+            }
+            joining = {key: store for key, store in opened.items() if key not in late}
             self._main.join(joining, {name: self.definition_at(name, generation) for name in new})
             self._noted_partitions = None
-            if back:
-                self._rebuild_later(back)
-        elif opened:
-            # Nothing was read up to this epoch, as no partition was here that it could have had rows for.
-            self._rebuild_later(opened)
+            if late:
+                self._rebuild_later(late)
 
     def _begin(self, opened: Mapping[PartitionKey, PartitionStore], newest: Epoch) -> None:
         """Begin with the first partitions, at whatever epochs they are.
@@ -633,34 +638,64 @@ class GroupState:
             Unavailable: Another changelog is in the place of the one that was followed.
             LivestateError: It cannot be read, or a partition cannot be put aside; the next call tries again.
         """
-        if self._changelog.identity(is_fresh=True) != self._changelog.identity():
-            raise Unavailable(
-                "Another changelog is in the place of the one that this host follows: bring that back, or "
-                "start the host with another data directory."
-            )
+        self._check_same_changelog()
         self._forget_history(0)
         self._drop_ended_stores()
         if self.has_ended:
             return
         definitions = self._definitions.found
-        differing = diverged_partitions(
-            self._changelog, self.group, self._partitions.partitions_of(definitions).values()
-        )
-        for store in differing:
-            name, number = store.identity
-            self._partitions.reopen_empty(definitions[name], number)
-            _log.warning(
-                "Partition %d of store %s was put aside at epoch %d, and is built again.",
-                number,
-                name,
-                store.applied,
-            )
+        self._put_diverged_aside(self._partitions.partitions_of(definitions))
         self._open_partitions(definitions.values())
         opened = self._partitions.partitions_of(definitions)
         self._late, self._committed_at = self._new_cohort(Epoch(0)), None
         self._begin(opened, self._newest_committed(opened))
         self._has_diverged, self._is_unpublished = False, True
         self._report()
+
+    def _check_same_changelog(self) -> None:
+        """See that no other changelog is in the place of the one that was followed.
+
+        Raises:
+            Unavailable: There is.
+            LivestateError: That cannot be read.
+        """
+        if self._changelog.identity(is_fresh=True) != self._changelog.identity():
+            raise Unavailable(
+                "Another changelog is in the place of the one that this host follows: bring that back, or "
+                "start the host with another data directory."
+            )
+
+    def _put_diverged_aside(
+        self, partitions: Mapping[PartitionKey, PartitionStore]
+    ) -> Mapping[PartitionKey, PartitionStore]:
+        """Put aside those of some open partitions that have applied other commits than the changelog has.
+
+        Args:
+            partitions: The partitions.
+
+        Returns:
+            All of them, as they are now: without rows where they were put aside.
+
+        Raises:
+            Unavailable: Another changelog is in the place of the one that was followed, or it has no epochs.
+            LivestateError: It cannot be read, or a partition cannot be put aside; the next call tries again.
+        """
+        if not any(store.applied for store in partitions.values()):
+            return partitions
+        differing = diverged_partitions(self._changelog, self.group, partitions.values())
+        if differing:
+            self._check_same_changelog()
+            self._check_changelog(self._changelog.newest_epoch(self.group))
+        for store in differing:
+            name, number = store.identity
+            self._partitions.reopen_empty(self._definitions.found[name], number)
+            _log.warning(
+                "Partition %d of store %s was put aside at epoch %d, and is built again.",
+                number,
+                name,
+                store.applied,
+            )
+        return self._partitions.partitions_of_keys(partitions)
 
     def _follow(self, *, is_quick: bool) -> bool:
         """Apply the next commits: see `step`."""

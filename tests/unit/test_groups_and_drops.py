@@ -514,3 +514,47 @@ def test_no_snapshot_counts_that_lacks_a_store_that_is_back_in_a_restored_change
     assert maker.advance(view, commit, 1000.0)
     assert restored.snapshots(GROUP).epochs() == [view.epoch]
     assert (host.amounts(ACCOUNTS), host.amounts(LIMITS)) == ({3}, {1})
+
+
+@pytest.mark.parametrize("epochs", [0, 1, 2])
+def test_what_a_disk_has_of_a_store_that_a_restored_changelog_lacked(
+    root: str, tmp_path: Path, *, epochs: int
+) -> None:
+    """It is not of the one that was created under its name since: that comes while others can be read, at an
+    epoch before that of the disk, at the same, or at a later one.
+    """
+    append(open_appender(Changelog.open(root), [ACCOUNTS]), 1, ACCOUNTS)
+    copy = Path(shutil.copytree(root, tmp_path / "copy"))
+    append(open_appender(Changelog.open(root), [ACCOUNTS, LIMITS]), 2, ACCOUNTS, LIMITS)
+    with restarted_host(root, tmp_path / "data") as host:
+        put_back(copy, root)
+        for _ in range(epochs):
+            append(open_appender(Changelog.open(root), [ACCOUNTS]), 3, ACCOUNTS)
+        settle(host)
+        before = 3 if epochs else 1
+        assert (host.amounts(ACCOUNTS), list(columns(host))) == ({before}, ["accounts"])
+        again = open_appender(Changelog.open(root), [ACCOUNTS, LIMITS])
+        host.look()
+        assert (host.amounts(ACCOUNTS), host.amounts(LIMITS)) == ({before}, set())
+        append(again, 4, LIMITS)
+        settle(host)
+        assert (host.amounts(ACCOUNTS), host.amounts(LIMITS)) == ({before}, {4})
+
+
+def test_a_store_that_is_opened_late_gets_what_its_disk_lacks(root: str, tmp_path: Path) -> None:
+    """Its definition could not be read at first, and its disk was put back as it was before an epoch that the
+    others have.
+    """
+    appender = open_appender(Changelog.open(root), [ACCOUNTS, LIMITS])
+    append(appender, 1, ACCOUNTS, LIMITS)
+    with restarted_host(root, tmp_path / "data"):
+        (disk,) = (tmp_path / "data").glob(f"**/{LIMITS.name}")
+        copy = Path(shutil.copytree(disk, tmp_path / "copy"))
+    append(appender, 2, ACCOUNTS, LIMITS)
+    with restarted_host(root, tmp_path / "data") as host:
+        put_back(copy, str(disk))
+        host.state.add_stores([ACCOUNTS])
+        host.step()
+        assert host.amounts(ACCOUNTS) == {2}
+        settle(host)
+        assert (host.amounts(ACCOUNTS), host.amounts(LIMITS)) == ({2}, {2})
