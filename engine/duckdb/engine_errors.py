@@ -160,7 +160,8 @@ def read_failure(error: Exception) -> Failure:
     if start >= 0:
         try:
             report, _ = json.JSONDecoder().raw_decode(text, start)
-        except ValueError:
+        except (ValueError, RecursionError):
+            # It is a value that the message quotes.
             report = {}
         if isinstance(report, dict) and "exception_type" in report:
             return _read_refusal(_parse_report(report))

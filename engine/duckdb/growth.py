@@ -81,7 +81,7 @@ BREAKING_FUNCTIONS = frozenset({"json_structure"})
 """They can fail so that their engine has to be started anew."""
 
 _IN_WORKER = MULTIPLYING_FUNCTIONS | UNMEASURED_FUNCTIONS | SLOW_FUNCTIONS | BREAKING_FUNCTIONS
-_CALL = re.compile(r'([a-z0-9_]+)"?\s*\(')
+_CALL = re.compile(r'\b([a-z0-9_]++)"?\s*+\(')
 _MULTIPLYING = re.compile(r"\bfor\b|icu_collate_")
 """List comprehensions, and the sort keys of collations."""
 _COPYING_OPERATOR = re.compile(r"\|\||[\[{]|\+(?!\s*(?:\d|interval\s+'))|collate")

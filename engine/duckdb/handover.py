@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
@@ -44,6 +45,8 @@ _SELECTING = re.compile(r'\b(arg_?(?:min|max)(?:_\w+)?|(?:min|max)_by|min|max)"?
 _FEW = re.compile(r"\s*\d{1,2}\s*")
 _STRING = re.compile(r"'[^']*'")
 _BRACKET_OR_COMMA = re.compile(r"[()\[\]{},]")
+_MOST_MARKS = 200
+"""Of the arguments of a call, for calls can stand in each other."""
 _ROW_BYTES = 8
 """What a row adds to a value that is made of many, beside what was read and the literals."""
 _REPEATING = re.compile(
@@ -122,14 +125,14 @@ def makes_one_of_many(sql: str) -> bool:
 
 
 def _arguments(text: str, begin: int) -> list[str]:
-    """The arguments of a call.
+    """The arguments of a call; empty ones at the end of a call that is too long to be read.
 
     Args:
         text: A statement without literals.
         begin: Where the first of them begins.
     """
     found, depth = list[str](), 0
-    for mark in _BRACKET_OR_COMMA.finditer(text, begin):
+    for mark in islice(_BRACKET_OR_COMMA.finditer(text, begin), _MOST_MARKS):
         if mark[0] in "([{":
             depth += 1
         elif depth > 0:
@@ -138,8 +141,8 @@ def _arguments(text: str, begin: int) -> list[str]:
             found.append(text[begin : mark.start()])
             begin = mark.end()
             if mark[0] != ",":
-                break
-    return found
+                return found
+    return [*found, "", "", ""]
 
 
 def _has_new_lists(types: Iterable[str], tables: Iterable[object]) -> bool:

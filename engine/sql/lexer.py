@@ -1,8 +1,8 @@
 """Strings, comments and blanks in texts that are not parsed yet.
 
 Every function and pattern here takes time in proportion to the text: what is not closed reaches to the end of
-the text, so that nothing is read twice in the search for an end that is not there. The parser says what is
-wrong with such a text.
+the text, also with a backslash there that escapes nothing, so that nothing is read twice in the search for an
+end that is not there. The parser says what is wrong with such a text.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import re
 
 STRING = r"'[^']*+(?:''[^']*+)*+(?:'|\Z)"
 """A string, in which only quotation marks are doubled."""
-ESCAPE_STRING = r"\be'(?:[^'\\]|\\.|'')*+(?:'|\Z)"
+ESCAPE_STRING = r"\be'(?:[^'\\]|\\.|'')*+(?:'|\\?\Z)"
 """DuckDB's string with backslashes."""
-BACKSLASH_STRING = r"'(?:[^'\\]|\\.|'')*+(?:'|\Z)"
+BACKSLASH_STRING = r"'(?:[^'\\]|\\.|'')*+(?:'|\\?\Z)"
 """A string of dialects whose strings have backslashes."""
 QUOTED_NAME = r'"[^"]*+(?:""[^"]*+)*+(?:"|\Z)'
-BACKSLASH_NAME = r'"(?:[^"\\]|\\.|"")*+(?:"|\Z)|`[^`]*+(?:`|\Z)'
+BACKSLASH_NAME = r'"(?:[^"\\]|\\.|"")*+(?:"|\\?\Z)|`[^`]*+(?:`|\Z)'
 LINE_COMMENT = r"--[^\n\r]*+"
 COMMENT_MARK = r"/\*"
 """The beginning of a comment, whose end `comment_end` finds."""

@@ -169,7 +169,7 @@ REPEATED: Sequence[tuple[str, str, str, str]] = (
     ("SELECT a FROM t WHERE a BETWEEN 1 AND 2 AND ", "b IN (1, 2)", " AND ", ""),
 )
 """Texts with something many times: what stands before it, itself, between two, and behind it."""
-UNCLOSED = ("'", '"', "/*", "$$", "$tag$", "(", "[", "{", "e'\\", "--", "`", "CASE WHEN ", "x'", "b'", "/*/*", "<", "AS OF ", "AT (", "IN (")  # fmt: skip
+UNCLOSED = ("'", '"', "/*", "$$", "$tag$", "(", "[", "{", "e'\\", "\\'", '\\"', "--", "`", "CASE WHEN ", "x'", "b'", "/*/*", "<", "AS OF ", "AT (", "IN (")  # fmt: skip
 ODDITIES = ("\0", "\u202e", "\ufeff", "\ud7ff", "\U0010ffff", "ﬁ", "İ", "ß", "\u00a0", "\u2028", "\x1a", "\x7f", "\r", "\t", "\v", "é", "👨‍👩‍👧", "\u0300" * 50, "\uff07", "\uff1b")  # fmt: skip
 _HOLE = re.compile(r"\{\{|\}\}|\{([eqrtnv])\}")
 _LEAVES = {"e": "a", "q": "SELECT a FROM t", "r": "t", "t": "INT", "n": "a", "v": "1"}
@@ -368,7 +368,8 @@ class Texts:
     def _damage(self, text: str) -> tuple[str, str]:
         chance, place = self._random.random(), self._random.randrange(len(text) + 1)
         if chance < 0.1:
-            return text[:place], ", cut"
+            end = self._random.choice(("", "", "\\"))
+            return text[:place] + end, f", cut{end}"
         if chance < 0.16:
             unclosed = self._random.choice(UNCLOSED) * self._random.choice((1, 1, 3, 1000))
             return text[:place] + unclosed + text[place:], f", with {unclosed[:10]!r}"

@@ -536,15 +536,16 @@ class World:
             host.problems.clear()
             newest = truth.newest_epoch(GROUP)
             host.follow(0)
-            if not newest and host.problems:
+            commit = truth.read_commit(GROUP, newest)
+            is_there = self._comes_to(host, commit, truth)
+            if not newest and not is_there and host.problems:
                 self.counts["host without a changelog"] += 1
                 continue  # it is named, and nothing is moved for it
-            commit = truth.read_commit(GROUP, newest)
-            if not self._comes_to(host, commit, truth) and self._stores_draw and self.counts["older log"]:
+            if not is_there and self._stores_draw and self.counts["older log"]:
                 # The changelog was restored to before a store was created that the host has: it cannot tell.
                 self.counts["host started again"] += 1
                 host.end()
-            is_there = self._comes_to(host, commit, truth)
+                is_there = self._comes_to(host, commit, truth)
             assert is_there, f"a host does not come to epoch {newest}: {host.problems[-3:]}"
 
     def _comes_to(self, host: SimulatedHost, commit: Commit | None, truth: Changelog) -> bool:

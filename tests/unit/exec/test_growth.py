@@ -27,12 +27,13 @@ from engine.duckdb.growth import (
     MAX_WITHS,
     MULTIPLYING_FUNCTIONS,
     UNMEASURED_FUNCTIONS,
+    copies,
     is_parsed_quickly,
     needs_worker,
 )
 from engine.duckdb.handover import makes_one_of_many, repeats_long_values
 from engine.duckdb.results import result_schema
-from engine.errors import DeadlineExceeded, InvalidInput, LimitExceeded
+from engine.errors import DeadlineExceeded, InvalidInput, LimitExceeded, Unsupported
 from engine.plan.query_text import engine_text
 from engine.service import QueryOptions, QueryService, Session
 from engine.sql.functions import is_refused
@@ -220,6 +221,14 @@ def test_all_functions_that_make_much_of_little_are_known(plain: duckdb.DuckDBPy
 )
 def test_where_statements_run(sql: str, *, expected: bool) -> None:
     assert needs_worker(sql) == expected
+
+
+@pytest.mark.parametrize("piece", ["a", "a ", "max", "max(", 'list"', "1", "over ", "' ", "("])
+def test_long_words_are_read_once(piece: str) -> None:
+    text = f"SELECT {piece * (400_000 // len(piece))}"
+    assert copies(text) == 0
+    assert makes_one_of_many(text) == (piece == "max(")
+    assert needs_worker(text)
 
 
 @pytest.mark.parametrize("name", TPC_H)
@@ -509,3 +518,10 @@ def test_who_waits_for_the_binder_waits_no_longer_than_its_time_out(work: str) -
 def test_where_such_functions_cannot_be_called(sql: str, message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         parse(lift(sql, "duckdb"), "duckdb")
+
+
+def test_an_error_may_quote_json_of_any_depth(engine: Engine) -> None:
+    """It says what is wrong, although reports of the engine are JSON, too."""
+    deep = '{"a":' * 100_000
+    with pytest.raises(Unsupported, match="unrecognized value"):
+        engine.run(f"SELECT array_sort([1], '{deep}')", {}, (), Deadline(60.0))

@@ -72,6 +72,8 @@ UNCLOSED = (
     "' ''",
     '"',
     "e'\\' ",
+    "\\'",
+    '\\"',
     "-- ",
     "--\n",
     "`",
@@ -98,8 +100,9 @@ def test_what_nests_is_refused_or_read(name: str, times: int) -> None:
 
 @pytest.mark.parametrize("piece", UNCLOSED)
 @pytest.mark.parametrize("dialect", ["duckdb", "spark"])
-def test_what_is_not_closed_is_read_once(piece: str, dialect: str) -> None:
-    text = "SELECT ? FROM t AS OF EPOCH 1 " + piece * (400_000 // len(piece))
+@pytest.mark.parametrize("end", ["", "\\"])
+def test_what_is_not_closed_is_read_once(piece: str, end: str, dialect: str) -> None:
+    text = "SELECT ? FROM t AS OF EPOCH 1 " + piece * (400_000 // len(piece)) + end
     with pytest.raises(LivestateError):
         # As the statements of clients are read.
         lift(take_as_of(text, dialect).text, dialect)
