@@ -43,7 +43,8 @@ _COLLECTING = re.compile(
 _SELECTING = re.compile(r'\b(arg_?(?:min|max)(?:_\w+)?|(?:min|max)_by|min|max)"?\s*\(')
 """What makes one value of as many rows as its last argument says, if it has one for that."""
 _FEW = re.compile(r"\s*\d{1,2}\s*")
-_STRING = re.compile(r"'[^']*'")
+_QUOTED = re.compile(r"""(?P<string>'[^']*')|(?P<name>"[^"()\[\]{},]*")|"[^"]*\"""")
+"""Strings, names, and names with marks in them, in one pattern: each can have the other's quotation mark."""
 _BRACKET_OR_COMMA = re.compile(r"[()\[\]{},]")
 _MOST_MARKS = 200
 """Of the arguments of a call, for calls can stand in each other."""
@@ -99,7 +100,7 @@ def _longest_value(
     found = len(sql) + value_bytes(parameters) + sum(map(_longest_row, tables.values()))
     if collects or makes_one_of_many(sql):
         # With each row can come all literals, as the separator of texts does.
-        row_bytes = _ROW_BYTES + sum(map(len, _STRING.findall(sql)))
+        row_bytes = _ROW_BYTES + sum(len(found["string"] or "") for found in _QUOTED.finditer(sql))
         found += sum(
             each.nbytes + each.num_rows * row_bytes if isinstance(each, pa.Table) else HANDED_BYTES
             for each in tables.values()
@@ -113,7 +114,7 @@ def makes_one_of_many(sql: str) -> bool:
     Args:
         sql: A statement in DuckDB's dialect.
     """
-    text = _STRING.sub("''", sql.lower())
+    text = _QUOTED.sub(r"\g<name>", sql.lower())
     if _COLLECTING.search(text):
         return True
     for call in _SELECTING.finditer(text):
@@ -128,7 +129,7 @@ def _arguments(text: str, begin: int) -> list[str]:
     """The arguments of a call; empty ones at the end of a call that is too long to be read.
 
     Args:
-        text: A statement without literals.
+        text: A statement without strings.
         begin: Where the first of them begins.
     """
     found, depth = list[str](), 0

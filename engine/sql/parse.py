@@ -522,7 +522,6 @@ def copy_without_positions(tree: exp.Expr) -> exp.Expr:
         tree: A parsed tree, of any depth.
     """
     made = type(tree)()
-    made.comments = tree.comments
     pending = [(tree, made)]
     while pending:
         node, copy = pending.pop()
@@ -544,13 +543,13 @@ def _child(
 ) -> exp.Expr:
     """The copy of a child, without its own children yet."""
     copy = type(node)()
-    copy.comments, copy.parent, copy.arg_key, copy.index = node.comments, parent, name, place
+    copy.parent, copy.arg_key, copy.index = parent, name, place
     pending.append((node, copy))
     return copy
 
 
 def replace_children(node: exp.Expr, replace: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
-    """A node of the same kind whose children are replaced; without its place in the text, and its comments.
+    """A node of the same kind whose children are replaced; without its place in the text.
 
     Args:
         node: A node.

@@ -188,7 +188,7 @@ def tokenize(source: SourceText, text: str, dialect: Dialect) -> list[Token]:
         dialect: Its dialect.
 
     Returns:
-        The tokens; `FACTORIAL` as a cast.
+        The tokens, without comments; `FACTORIAL` as a cast.
 
     Raises:
         TokenError: The text cannot be cut into tokens.
@@ -197,6 +197,10 @@ def tokenize(source: SourceText, text: str, dialect: Dialect) -> list[Token]:
     """
     tokens = dialect.tokenize(text)
     _check(source, tokens)
+    for token in tokens:
+        # The parser gives them to its nodes, and a text that is written of these would have them.
+        if token.comments:
+            token.comments = []
     return _factorials_as_casts(tokens) if "!" in text and isinstance(dialect, _HostDialect) else tokens
 
 

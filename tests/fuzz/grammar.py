@@ -70,10 +70,12 @@ PRODUCTIONS: Mapping[str, Sequence[str]] = {
         | {t}[] | {t}[3] | {t}[100000] | LIST<{t}> | LIST({t}) | ARRAY<{t}> | STRUCT(a {t}) | STRUCT(a {t}, b {t}) | STRUCT<a {t}> | STRUCT<a: {t}, b: {t}> | ROW(a {t}) | OBJECT({t}) | NESTED({t})
         | MAP({t}, {t}) | MAP<{t}, {t}> | UNION(a {t}, b {t}) | ENUM('a', 'b') | NULLABLE({t}) | LOWCARDINALITY({t}) | {n} | {n}.{n} | VARCHAR({v}) | {t} ARRAY | ({t}) | SETOF {t} | {t} COLLATE {n}
     """,
-    "n": 'a | b | t | u | x | "a b" | "" | select | """" | ü | 🎵 | _ | a1 | date | struct | list | map | format | index | first | row | current_date',
+    "n": """
+        a | b | t | u | x | "a b" | "" | select | \"\"\"\" | "it's" | "a)" | ü | 🎵 | _ | a1 | date | struct | list | map | format | index | first | row | current_date
+    """,
     "v": """
         0 | 1 | -1 | 1.5 | .5 | 1e400 | 1e-400 | 9223372036854775807 | 9223372036854775808 | 170141183460469231731687303715884105728 | NULL | TRUE | 'a' | '' | '''' | x'61' | 0x1f | 0b101 | 1_000
-        | b'101' | e'\\x00' | 'ü🎵' | $$a$$ | $x$a$x$ | DATE '2020-01-01' | TIMESTAMP '9999-12-31 23:59:59' | INTERVAL 1 YEAR | now() | current_date | 'NaN'::DOUBLE | 1 -- x\n | /* a */ 1 | '{{"a": [1]}}'
+        | b'101' | e'\\x00' | 'ü🎵' | $$a$$ | $x$a$x$ | DATE '2020-01-01' | TIMESTAMP '9999-12-31 23:59:59' | INTERVAL 1 YEAR | now() | current_date | 'NaN'::DOUBLE | 1 -- x\n | /* a */ 1 | 1 -- '\n | /* it's */ 1 | '"' | '{{"a": [1]}}'
     """,
 }  # fmt: skip
 """By category."""

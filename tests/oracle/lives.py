@@ -31,7 +31,7 @@ from tests.oracle.run import (
     QueryCounts,
     ask_in_other_ways,
     finding_of,
-    judging_alone,
+    lone_judge,
     query_of,
 )
 from tests.oracle.systems import WAIT_SECONDS, epochs_of, system_over, write_on
@@ -75,7 +75,7 @@ def live(seed: int, queries: int, ways: int = 0) -> Lived:
     hosts, partitions = LAYOUTS[seed % len(LAYOUTS)]
     dataset = spread(make_dataset(seed), hosts, partitions)
     lived = Lived()
-    with TemporaryDirectory() as name, judging_alone(dataset) as judge:
+    with TemporaryDirectory() as name, lone_judge(dataset) as judge:
         directory = Path(name)
         changelog = Changelog.open(str(directory / "changelog"))
         epochs = epochs_of(dataset, changelog)

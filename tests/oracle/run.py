@@ -158,14 +158,14 @@ def dataset_of(seed: int, hosts: int | None, partitions: int | None = None) -> D
 
 
 @contextmanager
-def judging(dataset: Dataset, system_of: SystemOf) -> Iterator[Judge]:
+def dataset_judge(dataset: Dataset, system_of: SystemOf) -> Iterator[Judge]:
     """An oracle and a system over a dataset."""
-    with judging_alone(dataset) as judge, system_of(dataset) as system:
+    with lone_judge(dataset) as judge, system_of(dataset) as system:
         yield replace(judge, system=system)
 
 
 @contextmanager
-def judging_alone(dataset: Dataset) -> Iterator[Judge]:
+def lone_judge(dataset: Dataset) -> Iterator[Judge]:
     """An oracle over a dataset, of which one system after another is asked."""
     oracle = PlainDuckDB(dataset.live)
     others = cache(lambda: [PlainDuckDB(tables) for tables in reorder(dataset.live)])
@@ -376,7 +376,7 @@ def ask_of_one_dataset(plan: Plan, system_of: SystemOf, seeds: range) -> QueryCo
     """Ask the queries of some seeds, which go with one dataset."""
     counts = QueryCounts()
     dataset = dataset_of(seeds[0], plan.hosts, plan.partitions)
-    with judging(dataset, system_of) as judge, Layouts(dataset, system_of) as layouts:
+    with dataset_judge(dataset, system_of) as judge, Layouts(dataset, system_of) as layouts:
         for seed in seeds:
             query, verdict, finding = ask(judge, dataset, seed, shrink=plan.shrink)
             counts.add(query, verdict)

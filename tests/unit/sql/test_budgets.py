@@ -18,6 +18,7 @@ from engine.duckdb.binder import Binder
 from engine.duckdb.deadline import NO_DEADLINE, Deadline
 from engine.errors import DeadlineExceeded, InvalidInput, LimitExceeded, LivestateError, Unsupported
 from engine.model.schema import StoreName, define_store
+from engine.plan.query_text import engine_text
 from engine.sql.as_of import take_as_of
 from engine.sql.lexer import blanks_end, comment_end
 from engine.sql.literals import lift
@@ -289,6 +290,17 @@ def test_comments_nest() -> None:
     assert comment_end(text, text.index("/*")) == text.index("*/ --") + 2
     assert blanks_end(" -- a\r\n /* /* */ */ x", 0) == len(" -- a\r\n /* /* */ */ ")
     assert lift("SELECT /* /* */ ? */ ?", "duckdb").marks == 1
+
+
+@pytest.mark.parametrize("dialect", ["duckdb", "spark", "mysql", "bigquery", "snowflake"])
+def test_no_comment_is_part_of_a_tree(dialect: str) -> None:
+    """What is read of the texts that are written of it would be hidden by a quotation mark in a comment."""
+    comments = "-- it's\n", "/* ' */", '/* " */', "-- '\n"
+    text = "{0}SELECT {1} max(v {2}) {3}, t.v {1} FROM t {1} WHERE {1} v IN (1 {1}) {3}".format(*comments)
+    tree = parse(lift(text, dialect), dialect).tree
+    assert tree is not None
+    assert engine_text(tree) == "SELECT MAX(v), t.v FROM t WHERE v IN (1)"
+    assert not any(node.comments for node in tree.walk())
 
 
 @pytest.mark.parametrize("path", ["$[1,2]", "[1, 2]", "$..a", "$[1:2]", "$[?(@.a>1)]", "$[(@.length-1)]"])

@@ -44,9 +44,8 @@ def test_a_query_without_clauses_leaves_the_query_as_it_is() -> None:
     "sql",
     [
         (
-            "/* a */ SELECT t.a, -- b\n count(*) FILTER (WHERE b > 1.5) AS n FROM t JOIN u USING (a) GROUP "
-            "BY "
-            "ALL ORDER BY n DESC NULLS LAST LIMIT 2"
+            "SELECT t.a, count(*) FILTER (WHERE b > 1.5) AS n FROM t JOIN u USING (a) GROUP "
+            "BY ALL ORDER BY n DESC NULLS LAST LIMIT 2"
         ),
         (
             "SELECT CASE WHEN a THEN 'x' END, [1, NULL], {'k': a}, a::DECIMAL(9, 2), $1, lag(a) OVER "
