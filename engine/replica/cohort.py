@@ -158,7 +158,7 @@ class Cohort:
         is_alone = False
         changes: Mapping[PartitionKey, Changes] = {}
         # What was too much together, or stands behind other epochs, is met alone.
-        for commit in self._queue.next_commits(is_single=self._has_failed):
+        for commit in self._queue.next_commits(self.partitions.keys(), is_single=self._has_failed):
             try:
                 definitions = stores_of(commit)
                 is_next_large = is_large(commit, self.partitions.keys())

@@ -16,6 +16,8 @@ ENOUGH_ROWS_TOGETHER = 500_000
 """Partitions that are behind take epochs together until they have this many rows."""
 ENOUGH_BYTES_TOGETHER = 128 << 20
 """Or this many stored bytes of them: rows can be large, and all of these are in memory."""
+FEW_EPOCHS, FEW_ROWS = 4, 20_000
+"""Partitions that are no further behind take one epoch after the other, so that each can be read."""
 LARGE_EPOCH_BYTES = ENOUGH_BYTES_TOGETHER
 """An epoch with this many stored bytes is taken alone, and its rows are read while they are applied."""
 
@@ -175,14 +177,19 @@ class CommitQueue:
         self._stop = stop
         return tuple(self._commits)
 
-    def next_commits(self, *, is_single: bool) -> Sequence[Commit]:
-        """The commits up to a good one to stop at.
+    def next_commits(self, partitions: Collection[PartitionKey], *, is_single: bool) -> Sequence[Commit]:
+        """The commits up to a good one to stop at; the first one alone where there is little else.
 
         Args:
-            is_single: Whether the first one is to be met by itself.
+            partitions: Whose rows count.
+            is_single: Whether the first one is to be met by itself in any case.
         """
         first, last = self._commits[0].epoch, self._commits[-1].epoch
-        stop = first if is_single else stopping_point(first, last)
+        is_little = (
+            len(self._commits) <= FEW_EPOCHS
+            and sum(_load(commit, partitions).rows for commit in self._commits) <= FEW_ROWS
+        )
+        stop = first if is_single or is_little else stopping_point(first, last)
         return [commit for commit in self._commits if commit.epoch <= stop]
 
     def drop(self, epoch: Epoch) -> None:

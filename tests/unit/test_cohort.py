@@ -20,7 +20,7 @@ from engine.errors import Unavailable
 from engine.model.schema import Epoch, PartitionId, StoreDefinition, define_store
 from engine.replica.changes import UnreadableRowsError
 from engine.replica.cohort import Cohort
-from engine.replica.commit_queue import ENOUGH_BYTES_TOGETHER, stopping_point
+from engine.replica.commit_queue import ENOUGH_BYTES_TOGETHER, FEW_EPOCHS, FEW_ROWS, stopping_point
 from engine.state.cache import ColumnCache
 from engine.state.partition import PartitionStore
 from engine.state.state_options import MIB, StateOptions
@@ -243,6 +243,38 @@ def test_epochs_of_large_rows_are_taken_a_few_at_a_time(changelog: Changelog, tm
             taken.append(cohort.epoch - before)
     assert max(taken) == 4
     assert partition.version.live_rows == 9
+    partition.close()
+
+
+@pytest.mark.parametrize(
+    ("epochs", "rows", "taken"),
+    [
+        (FEW_EPOCHS - 1, 1, [1] * FEW_EPOCHS),  # the first epoch has no rows
+        (FEW_EPOCHS, 1, [4, 1]),
+        (FEW_EPOCHS - 1, FEW_ROWS, [4]),
+    ],
+)
+def test_few_epochs_of_few_rows_can_each_be_read(
+    changelog: Changelog, tmp_path: Path, epochs: int, rows: int, taken: list[int]
+) -> None:
+    schema = pa.schema({"account": pa.int64()})
+    store = define_store("debit", schema, ["account"], partitions=1, group=GROUP)
+    with open_appender(changelog, [store]) as appender:
+        for _ in range(epochs):
+            appender.append({"debit": pa.table({"account": range(rows)})})
+        last = appender.epoch
+    partition = PartitionStore(store, PartitionId(0), tmp_path / "0", ColumnCache(MIB), StateOptions())
+    found = []
+    with ThreadPoolExecutor(1) as workers:
+        cohort = Cohort(GROUP, changelog, workers, lambda partition: None, Epoch(0))
+        cohort.partitions[store.name, PartitionId(0)] = partition
+        while cohort.epoch < last:
+            before = cohort.epoch
+            assert cohort.look_ahead()
+            take(cohort, store)
+            found.append(cohort.epoch - before)
+    assert found == taken
+    assert partition.version.live_rows == rows
     partition.close()
 
 
