@@ -100,7 +100,7 @@ def _longest_value(
     found = len(sql) + value_bytes(parameters) + sum(map(_longest_row, tables.values()))
     if collects or makes_one_of_many(sql):
         # With each row can come all literals, as the separator of texts does.
-        row_bytes = _ROW_BYTES + sum(len(found["string"] or "") for found in _QUOTED.finditer(sql))
+        row_bytes = _ROW_BYTES + sum(len(quoted["string"] or "") for quoted in _QUOTED.finditer(sql))
         found += sum(
             each.nbytes + each.num_rows * row_bytes if isinstance(each, pa.Table) else HANDED_BYTES
             for each in tables.values()
