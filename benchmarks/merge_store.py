@@ -201,8 +201,8 @@ def _job(setting: Setting) -> Iterator[Figure]:
     events = pa.Table.from_batches(batches)
     sizes = {name: _state_size(uris[name], directory / f"data-{name}", events) for name in uris}
     sparks_own = _size(directory / "checkpoint-spark" / "state")
-    yield _speed(merging, aggregating, stateful, setting)
-    yield _disk(sizes["merge"], sizes["spark"], sparks_own, setting)
+    yield _speed_figure(merging, aggregating, stateful, setting)
+    yield _disk_figure(sizes["merge"], sizes["spark"], sparks_own, setting)
 
 
 def _merge_sink(uri: str, *, aggregate_first: bool) -> LiveStateSink:
@@ -252,7 +252,7 @@ def _size(directory: Path) -> int:
     return sum(file.stat().st_size for file in directory.rglob("*") if file.is_file())
 
 
-def _speed(
+def _speed_figure(
     merging: Sequence[float], aggregating: Sequence[float], stateful: Sequence[float], setting: Setting
 ) -> Figure:
     ours, also, theirs = (statistics.median(seconds) for seconds in (merging, aggregating, stateful))
@@ -273,7 +273,7 @@ def _speed(
     )
 
 
-def _disk(merged_bytes: int, upserted: int, sparks: int, setting: Setting) -> Figure:
+def _disk_figure(merged_bytes: int, upserted: int, sparks: int, setting: Setting) -> Figure:
     share = 100 * merged_bytes / (upserted + sparks)
     note = (
         f"{merged_bytes / 1e6:.0f} MB; Spark's state {sparks / 1e6:.0f} MB and the upserted store "

@@ -18,6 +18,9 @@ from engine.errors import LivestateError
 from flight_server.cli.render import first_rows
 from flight_server.client.client import Client
 
+# How long Ctrl-C may go unheard.
+_LOOK_SECONDS = 0.2
+
 
 @dataclass(frozen=True)
 class Shown:
@@ -114,7 +117,8 @@ def run_cancellable(client: Client, sql: str, limit: int) -> Shown:
     """
     run = StatementRun(client, sql, limit)
     try:
-        run.wait()
+        while not run.wait(_LOOK_SECONDS):
+            pass  # Ctrl-C in the moment before the thread falls asleep does not wake it
     except KeyboardInterrupt:
         run.cancel()
         raise

@@ -70,9 +70,32 @@ def test_hosts_that_see_different_stretches_meet(one: list[int], other: list[int
     assert common >= {epoch for epoch in range(1, end + 1) if epoch % highest == 0}
 
 
+def empty_partition(store: StoreDefinition, tmp_path: Path, number: int = 0) -> PartitionStore:
+    """A partition without rows, in a directory of its own."""
+    return PartitionStore(
+        store, PartitionId(number), tmp_path / str(number), ColumnCache(MIB), StateOptions()
+    )
+
+
 def take(cohort: Cohort, store: StoreDefinition) -> None:
     """Apply what was found."""
     cohort.apply(cohort.collect(lambda commit: {store.name: store}))
+
+
+def epochs_taken(
+    changelog: Changelog, store: StoreDefinition, partition: PartitionStore, last: Epoch
+) -> list[int]:
+    """How many epochs each step takes until the last one is applied."""
+    found = []
+    with ThreadPoolExecutor(1) as workers:
+        cohort = Cohort(GROUP, changelog, workers, lambda partition: None, Epoch(0))
+        cohort.partitions[store.name, PartitionId(0)] = partition
+        while cohort.epoch < last:
+            before = cohort.epoch
+            assert cohort.look_ahead()
+            take(cohort, store)
+            found.append(cohort.epoch - before)
+    return found
 
 
 def test_no_partition_goes_on_behind_a_failure(
@@ -99,10 +122,7 @@ def test_no_partition_goes_on_behind_a_failure(
                 )
             }
         )
-    stores = [
-        PartitionStore(store, PartitionId(number), tmp_path / str(number), ColumnCache(MIB), StateOptions())
-        for number in range(2)
-    ]
+    stores = [empty_partition(store, tmp_path, number) for number in range(2)]
     with ThreadPoolExecutor(2) as workers:
         cohort = Cohort(GROUP, changelog, workers, lambda partition: None, Epoch(0))
         cohort.partitions.update(
@@ -131,7 +151,7 @@ def test_what_was_found_and_not_seen_to_count_is_not_taken(
     with open_appender(changelog, [store]) as appender:
         for account in range(3):
             appender.append({"debit": pa.table({"account": [account], "amount": [account]}, store.schema)})
-    partition = PartitionStore(store, PartitionId(0), tmp_path / "0", ColumnCache(MIB), StateOptions())
+    partition = empty_partition(store, tmp_path)
     with ThreadPoolExecutor(1) as workers:
         cohort = Cohort(GROUP, changelog, workers, lambda partition: None, Epoch(0))
         cohort.partitions[store.name, PartitionId(0)] = partition
@@ -164,7 +184,7 @@ def test_a_commit_that_is_not_there_any_more_is_not_tried_for_ever(
     staged = changelog.stage(GROUP, Epoch(2), {store.name: partition_rows(store, rows)}, task="t")
     writer.commit([staged])
     place = next(iter(partition_rows(store, rows)))
-    partition = PartitionStore(store, place, tmp_path / "0", ColumnCache(MIB), StateOptions())
+    partition = empty_partition(store, tmp_path, place)
     with ThreadPoolExecutor(1) as workers, closing(partition):
         cohort = Cohort(GROUP, changelog, workers, lambda partition: None, Epoch(0))
         cohort.partitions[store.name, place] = partition
@@ -199,10 +219,7 @@ def test_an_epoch_that_fails_is_met_alone(
         return apply(partition, epoch, rows, **more)
 
     monkeypatch.setattr(PartitionStore, "apply", fail)
-    partitions = {
-        number: PartitionStore(store, number, tmp_path / str(number), ColumnCache(MIB), StateOptions())
-        for number in map(PartitionId, range(4))
-    }
+    partitions = {number: empty_partition(store, tmp_path, number) for number in map(PartitionId, range(4))}
     with ThreadPoolExecutor(1) as workers:
         cohort = Cohort(GROUP, changelog, workers, lambda partition: None, Epoch(0))
         cohort.partitions.update(
@@ -231,19 +248,9 @@ def test_epochs_of_large_rows_are_taken_a_few_at_a_time(changelog: Changelog, tm
         for account in range(9):
             appender.append({"debit": pa.table({"account": [account], "text": [large]})})
         last = appender.epoch
-    partition = PartitionStore(store, PartitionId(0), tmp_path / "0", ColumnCache(MIB), StateOptions())
-    taken = []
-    with ThreadPoolExecutor(1) as workers:
-        cohort = Cohort(GROUP, changelog, workers, lambda partition: None, Epoch(0))
-        cohort.partitions[store.name, PartitionId(0)] = partition
-        while cohort.epoch < last:
-            assert len(cohort.look_ahead() or ()) <= 5  # an epoch without rows is the first
-            before = cohort.epoch
-            take(cohort, store)
-            taken.append(cohort.epoch - before)
-    assert max(taken) == 4
-    assert partition.version.live_rows == 9
-    partition.close()
+    with closing(empty_partition(store, tmp_path)) as partition:
+        assert max(epochs_taken(changelog, store, partition, last)) == 4
+        assert partition.version.live_rows == 9
 
 
 @pytest.mark.parametrize(
@@ -263,19 +270,9 @@ def test_few_epochs_of_few_rows_can_each_be_read(
         for _ in range(epochs):
             appender.append({"debit": pa.table({"account": range(rows)})})
         last = appender.epoch
-    partition = PartitionStore(store, PartitionId(0), tmp_path / "0", ColumnCache(MIB), StateOptions())
-    found = []
-    with ThreadPoolExecutor(1) as workers:
-        cohort = Cohort(GROUP, changelog, workers, lambda partition: None, Epoch(0))
-        cohort.partitions[store.name, PartitionId(0)] = partition
-        while cohort.epoch < last:
-            before = cohort.epoch
-            assert cohort.look_ahead()
-            take(cohort, store)
-            found.append(cohort.epoch - before)
-    assert found == taken
-    assert partition.version.live_rows == rows
-    partition.close()
+    with closing(empty_partition(store, tmp_path)) as partition:
+        assert epochs_taken(changelog, store, partition, last) == taken
+        assert partition.version.live_rows == rows
 
 
 def test_one_after_the_other_skips_nothing() -> None:

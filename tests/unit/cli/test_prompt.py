@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import signal
 import threading
 from pathlib import Path
@@ -132,7 +131,8 @@ def test_the_catalog_has_every_store_and_column(client: Client) -> None:
 def test_ctrl_c_ends_the_query_on_the_host_and_keeps_the_connection(host: Host, client: Client) -> None:
     def interrupt() -> None:
         wait_until(lambda: host.running_queries == 1)
-        os.kill(os.getpid(), signal.SIGINT)
+        # The waiting thread is not woken, as if the key were pressed in the moment before it falls asleep.
+        signal.pthread_kill(threading.get_ident(), signal.SIGINT)
 
     presser = threading.Thread(target=interrupt)
     presser.start()
