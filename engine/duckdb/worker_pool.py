@@ -11,6 +11,7 @@ import os
 import pickle
 import secrets
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -68,6 +69,9 @@ SHARED_TABLE_BYTES = 128 << 20
 """Tables up to this size are handed over as a copy; others block by block as they are read, so that the
 engine does not know how many rows they have.
 """
+CRASH = "The process of a statement was ended by a signal: %s."
+_WANT_OF_MEMORY = (signal.SIGABRT, signal.SIGKILL)
+"""How a process ends that is refused memory, or is the system's choice when there is none."""
 _STREAMED_ROWS = 122_880
 _MOMENT_SECONDS = 0.1
 """How long a process may take to be ready for the next statement once it is told that this one is over."""
@@ -440,9 +444,11 @@ class WorkerSession:
         if cause is not None:
             return cause
         status = self._worker.end_status()
-        _log.warning("The process of a statement ended with status %d.", status)
         if status < 0:
+            is_expected = -status in _WANT_OF_MEMORY
+            _log.log(logging.WARNING if is_expected else logging.ERROR, CRASH, signal.strsignal(-status))
             return lack_of_memory(self._limit)
+        _log.warning("The process of a statement ended with status %d.", status)
         return Unavailable("The process that this statement ran in ended: try again, or see the host's log.")
 
     def close(self) -> None:

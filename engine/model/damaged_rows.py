@@ -7,8 +7,8 @@ import pyarrow as pa
 
 def check_rows(rows: pa.RecordBatch | pa.Table) -> None:
     """See that rows can be read: offsets within their values, text in UTF-8, and so on, as Arrow's full
-    validation. But a decimal may have more digits than its type says: DuckDB's HUGEINT is a DECIMAL(38, 0) in
-    Arrow and has up to 39 of them.
+    validation. But some values may be beyond what their types say: DuckDB's HUGEINT is a DECIMAL(38, 0) in
+    Arrow and has up to 39 digits, and its TIME knows 24:00:00.
 
     Args:
         rows: The rows; they are not changed.
@@ -25,9 +25,11 @@ def check_rows(rows: pa.RecordBatch | pa.Table) -> None:
 
 
 def _plain_type(shape: pa.DataType) -> pa.DataType:
-    """A type of the same layout whose decimals are as many bytes."""
+    """A type of the same layout whose decimals are as many bytes, and times numbers."""
     if pa.types.is_decimal(shape):
         return pa.binary(shape.bit_width // 8)
+    if pa.types.is_time(shape):
+        return pa.int32() if shape.bit_width == 32 else pa.int64()
     if pa.types.is_struct(shape):
         return pa.struct([_plain_field(field) for field in shape])
     if pa.types.is_map(shape):

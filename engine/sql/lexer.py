@@ -23,8 +23,36 @@ COMMENT_MARK = r"/\*"
 DOLLAR_MARK = r"\$(?:[^\W\d]\w*)?\$"
 """The beginning of a string between dollars, whose end `dollar_end` finds."""
 
+_WINDOW = 1 << 16
+"""Characters that are searched at once: no other thread runs meanwhile."""
+_LONGEST_MARK = 256
+"""What is found so near to the end of a window may go on behind it."""
 _BLANKS = re.compile(rf"(?:\s|{LINE_COMMENT})*+")
 _COMMENT_MARKS = re.compile(r"/\*|\*/")
+
+
+def search_in_turns(pattern: re.Pattern[str], text: str, start: int) -> re.Match[str] | None:
+    """Search a text as `pattern.search` does, but let other threads run meanwhile.
+
+    Args:
+        pattern: What to look for: begins within `_LONGEST_MARK` characters of where it can be told apart.
+        text: A text.
+        start: Where to begin.
+
+    Returns:
+        What is found; None if there is nothing.
+    """
+    while True:
+        end = start + _WINDOW
+        if end >= len(text):
+            return pattern.search(text, start)
+        found = pattern.search(text, start, end)
+        if found is None:
+            start = end - _LONGEST_MARK
+        elif found.end() <= end - _LONGEST_MARK:
+            return found
+        else:
+            return pattern.search(text, found.start())
 
 
 def comment_end(text: str, start: int) -> int:

@@ -18,6 +18,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
+from engine.errors import LimitExceeded
 from engine.sql.lexer import (
     BACKSLASH_NAME,
     BACKSLASH_STRING,
@@ -29,10 +30,14 @@ from engine.sql.lexer import (
     STRING,
     comment_end,
     dollar_end,
+    search_in_turns,
 )
 from engine.sql.literal_values import integer_list, integer_rows, list_values, row_values
 from engine.sql.text import Segment, SourceText
 
+MAX_STATEMENT_LENGTH = 1 << 20
+"""Characters of a statement without its strings and long literal lists: about a second of parsing."""
+MAX_PARAMETERS = 1000
 MIN_LIST_LENGTH = 64
 MAX_TEMPLATE_LENGTH = 4000
 LIST_PREFIX = "__list_"
@@ -116,6 +121,21 @@ class LiftedText:
     marks: int = 0
 
 
+def too_long_error() -> LimitExceeded:
+    """Raised for a statement that is too long to be parsed."""
+    return LimitExceeded(
+        f"The statement is longer than {MAX_STATEMENT_LENGTH} characters without its strings and plain "
+        "literal lists: pass values as a parameter."
+    )
+
+
+def too_many_parameters_error() -> LimitExceeded:
+    """Raised for a statement with too many parameters."""
+    return LimitExceeded(
+        f"The statement has more than {MAX_PARAMETERS} parameters: pass a list to = ANY(?) instead."
+    )
+
+
 def lift(text: str, dialect: str, *, lists: bool = True) -> LiftedText:
     """Take long lists out of a text, and number its `?`.
 
@@ -126,6 +146,9 @@ def lift(text: str, dialect: str, *, lists: bool = True) -> LiftedText:
 
     Returns:
         The lifted text. Parameter marks have become `$1`, `$2`, ….
+
+    Raises:
+        LimitExceeded: It has too many parameters, or is too long.
     """
     duckdb = dialect == "duckdb"
     lists = lists and duckdb and LIST_PREFIX not in text
@@ -148,11 +171,16 @@ class _Lifter:
         self._segments: list[Segment] = []
 
     def run(self, tokens: re.Pattern[str]) -> LiftedText:
-        text, place = self._text, 0
-        while found := tokens.search(text, place):
+        text, place, read = self._text, 0, 0
+        while found := search_in_turns(tokens, text, place):
+            read += found.start() - place + (len(found[0]) if found.lastgroup else 0)
+            if read > MAX_STATEMENT_LENGTH:
+                raise too_long_error()
             place = found.end()
             if found.lastgroup == "mark":
                 self._marks += 1
+                if self._marks > MAX_PARAMETERS:
+                    raise too_many_parameters_error()
                 # A `?` may touch a following digit or word, and `$1` must not.
                 self._replace(found.start(), found.end(), f" ${self._marks} ")
             elif found.lastgroup == "lift" and self._lists:

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from sqlglot import exp
 
-from engine.errors import InvalidInput, LimitExceeded
+from engine.errors import InvalidInput
 from engine.model.sql_types import parse_sql_type, sql_type
+from engine.sql.literals import MAX_PARAMETERS, too_many_parameters_error
 from engine.sql.text import SourceText
 
 if TYPE_CHECKING:
     from engine.sql.bind import StoreReference
 
-MAX_PARAMETERS = 1000
 MOST_QUERIES = 8
 """How many queries around each other a name is followed through."""
 
@@ -83,9 +83,7 @@ def bind_parameters(
     if not marks:
         return ()
     if len(marks) > MAX_PARAMETERS:
-        raise LimitExceeded(
-            f"The statement has more than {MAX_PARAMETERS} parameters: pass a list to = ANY(?) instead."
-        )
+        raise too_many_parameters_error()
     names = list(dict.fromkeys(name for _, name in marks))
     numbered = [name for name in names if name.isdigit()]
     if numbered and len(numbered) != len(names):

@@ -15,14 +15,12 @@ from engine.errors import InvalidInput, LimitExceeded, LivestateError, Unsupport
 from engine.model.catalog_names import CATALOG, SCHEMA
 from engine.sql.functions import TABLE_FUNCTIONS, function_name, is_refused, session_column
 from engine.sql.lexer import blanks_end
-from engine.sql.literals import LiftedText
+from engine.sql.literals import MAX_STATEMENT_LENGTH, LiftedText, too_long_error
 from engine.sql.statement_time import CLOCK_NODES
 from engine.sql.text import SourceText, offset_of
 from engine.sql.tokens import FACTORIAL, TooManyReadingsError, dialect_of, parse_tokens, tokenize
 from engine.sql.written_size import MAX_COPIED_CHARACTERS, MOST_COPIES, copies_of_parts, own_size
 
-MAX_STATEMENT_LENGTH = 1 << 20
-"""Characters of a statement without its strings and long literal lists: about a second of parsing."""
 MAX_SELECTS = 500
 """SELECTs and tables of a statement; the engine plans joins and unions in more than linear time."""
 MAX_DEPTH = 1000
@@ -173,7 +171,8 @@ def parse(lifted: LiftedText, dialect: str) -> ParsedStatement:
         body = "DESC".rjust(show.end() - 1) + " " + body[show.end() :]
     _check_characters(source)
     _check_first_word(source, body)
-    _check_size(source, body)
+    if len(body) > MAX_STATEMENT_LENGTH and len(_STRING.sub("", body)) > MAX_STATEMENT_LENGTH:
+        raise too_long_error()
     tree = _tree(source, body, dialect)
     if isinstance(tree, exp.Describe):
         if statement_class is not StatementClass.QUERY:
@@ -243,14 +242,6 @@ def _check_first_word(source: SourceText, body: str) -> None:
                 "(SELECT, WITH, VALUES, FROM, SHOW TABLES, SHOW STORES, SHOW HOSTS, DESCRIBE, EXPLAIN, USE)."
             )
         raise source.error(f"A statement cannot start with {word[0]!r}.", word.start())
-
-
-def _check_size(source: SourceText, body: str) -> None:
-    if len(body) > MAX_STATEMENT_LENGTH and len(_STRING.sub("", body)) > MAX_STATEMENT_LENGTH:
-        raise LimitExceeded(
-            f"The statement is longer than {MAX_STATEMENT_LENGTH} characters without its strings and plain "
-            "literal lists: pass values as a parameter."
-        )
 
 
 def _tree(source: SourceText, body: str, dialect: str) -> exp.Expr:

@@ -8,6 +8,7 @@ is counted before.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 from functools import cache
@@ -20,6 +21,18 @@ from sqlglot.parser import Parser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from engine.errors import InvalidInput, LimitExceeded
+from engine.sql.lexer import (
+    BACKSLASH_NAME,
+    BACKSLASH_STRING,
+    COMMENT_MARK,
+    DOLLAR_MARK,
+    ESCAPE_STRING,
+    LINE_COMMENT,
+    QUOTED_NAME,
+    STRING,
+    comment_end,
+    dollar_end,
+)
 from engine.sql.text import SourceText
 
 MAX_TOKENS = 100_000
@@ -41,8 +54,8 @@ MAX_PIVOTS = 20
 MAX_NESTED_TYPES = 64
 """Types such as LIST<…> and STRUCT<…>."""
 MAX_NESTED_STRUCTS = 10
-"""Types such as STRUCT(…) within each other: the parser reads the inner ones twice, as types and as arguments
-of a function.
+"""Types such as STRUCT(…) and NULLABLE(…) within each other: the parser reads the inner ones twice, as types
+and as arguments of a function.
 """
 COPIED_CALLS = frozenset({"DIV0", "DIV0NULL", "NULLIFZERO", "SORT_ARRAY", "ZEROIFNULL"})
 """Functions of which the parser makes an expression that has an argument several times."""
@@ -92,7 +105,20 @@ _OPERANDS = (
     | {TokenType.COMMA, TokenType.SEMICOLON, TokenType.NULL, TokenType.TRUE, TokenType.STAR}
 ) - _PREFIXES
 _NESTED_TYPES = frozenset(Parser.NESTED_TYPE_TOKENS)
-_STRUCT_TYPES = frozenset(Parser.STRUCT_TYPE_TOKENS) - {TokenType.UNION}
+_STRUCT_TYPES = frozenset(Parser.STRUCT_TYPE_TOKENS) - {TokenType.UNION} | {TokenType.NULLABLE}
+_COMMENTS = rf"(?P<line_comment>{LINE_COMMENT})|(?P<comment>{COMMENT_MARK})"
+_WORDS_AND_SIGNS = r"\d\w*+(?:\.\d\w*+)?|\w++|[<>=~!@&|^%#:]++|\S"
+_PIECES = re.compile(
+    rf"{_COMMENTS}|(?P<dollar>{DOLLAR_MARK})|(?P<escapes>{ESCAPE_STRING})|{STRING}|{QUOTED_NAME}|{_WORDS_AND_SIGNS}",
+    re.IGNORECASE | re.DOTALL,
+)
+_OTHER_PIECES = re.compile(
+    rf"{_COMMENTS}|(?P<escapes>{BACKSLASH_STRING}|{BACKSLASH_NAME})|{_WORDS_AND_SIGNS}", re.DOTALL
+)
+_TOO_MANY = (
+    f"The statement has more than {MAX_TOKENS} tokens without its plain literal lists: pass values as a "
+    "parameter."
+)
 _KEYWORDS = _TABLES | _PIVOTS | {TokenType.LT, TokenType.ON, TokenType.USING}
 """Tokens that are counted."""
 
@@ -195,6 +221,8 @@ def tokenize(source: SourceText, text: str, dialect: Dialect) -> list[Token]:
         InvalidInput: It nests too deeply.
         LimitExceeded: It has too many tokens.
     """
+    if len(text) > MAX_TOKENS:
+        _check_length(text, dialect)
     tokens = dialect.tokenize(text)
     _check(source, tokens)
     for token in tokens:
@@ -204,12 +232,29 @@ def tokenize(source: SourceText, text: str, dialect: Dialect) -> list[Token]:
     return _factorials_as_casts(tokens) if "!" in text and isinstance(dialect, _HostDialect) else tokens
 
 
+def _check_length(text: str, dialect: Dialect) -> None:
+    """Refuse a text of too many words and signs. No other thread runs while sqlglot cuts a text into tokens,
+    which takes a second for a megabyte of them; here others take their turns.
+    """
+    pieces = _PIECES if isinstance(dialect, DuckDB) else _OTHER_PIECES
+    count = place = 0
+    while found := pieces.search(text, place):
+        place = found.end()
+        if found.lastgroup == "comment":
+            place = comment_end(text, found.start())
+        elif found.lastgroup == "dollar":
+            place = dollar_end(text, found.start(), found[0])
+        elif found.lastgroup != "line_comment":
+            # sqlglot reads what stands for a quotation mark as slowly as a token.
+            escapes = ("'", "\\") if found.lastgroup == "escapes" else ("'",)
+            count += 1 + sum(map(found[0].count, escapes)) // 2
+        if count > MAX_TOKENS:
+            raise LimitExceeded(_TOO_MANY)
+
+
 def _check(source: SourceText, tokens: Sequence[Token]) -> None:
     if len(tokens) > MAX_TOKENS:
-        raise LimitExceeded(
-            f"The statement has more than {MAX_TOKENS} tokens without its plain literal lists: pass values "
-            "as a parameter."
-        )
+        raise LimitExceeded(_TOO_MANY)
     counts = _Counts()
     for token in tokens:
         counts.count(token)

@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyarrow import flight
 
 from engine.errors import InvalidInput
-from engine.sql.parameters import MAX_PARAMETERS
+from engine.sql.literals import MAX_PARAMETERS
 from flight_server.wire.ipc_bytes import MAX_NESTING
 from flight_server.wire.tickets import MAX_PARAMETER_BYTES
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import grpc
 
+from engine.duckdb.worker_messages import lack_of_memory
 from flight_server.wire.boundary import ERROR_TRAILER
 
 SERVICE = "/arrow.flight.protocol.FlightService/"
@@ -236,6 +237,8 @@ KINDS = frozenset(
 _INSIDE = re.compile(
     r"Traceback|\.py\b|\.cc\b|\.cpp\b|site-packages|incident|please report|0x[0-9a-f]{8}|<class"
 )
+_END_OF_LACK = lack_of_memory().message.rpartition(": ")[2]
+"""The advice of an error that is fair where a process lacks memory; the host's log tells when one crashed."""
 _LIMITS_OF_GRPC = ("RESOURCE_EXHAUSTED",)
 
 
@@ -268,7 +271,7 @@ def fault(call: Call, answer: Answer) -> str | None:
         return f"a trailer that cannot be read: {answer.trailer[:200]!r}"
     if kind not in KINDS:
         return f"failed with {kind}: {message}"
-    found = _INSIDE.search(message)
+    found = _INSIDE.search(message.removesuffix(_END_OF_LACK))
     if found is not None and not any(found[0].encode() in each for each in call.messages):
         return f"says too much: {message}"
     return None

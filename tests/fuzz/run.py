@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from engine.duckdb.worker_pool import CRASH
 from tests.fuzz.access import GuardedHosts, difference, stranger_fault
 from tests.fuzz.calls import Answer, Call, Caller, fault, outcome
 from tests.fuzz.functions import function_text
@@ -325,6 +326,12 @@ class _Run:
             self._worker_bound = worker + SWELLING_STEP_MIB
             self._add(f"a worker took {worker} MiB", [call, *self._under_way.values()])
 
+    def look_for_crashes(self) -> None:
+        """Add what the host said of processes of statements that crashed."""
+        for line in self._host.said.splitlines():
+            if " ERROR " in line and CRASH.partition("%")[0] in line:
+                self._add(line, [])
+
     def _note(self, call: Call, answer: Answer, seconds: float) -> None:
         found = self.results
         found.outcomes[call.kind, outcome(answer)] += 1
@@ -399,6 +406,7 @@ def run(
                     looks_at += _SUMMARY_SECONDS
                 progress(found, memory.now)
         seconds, meanwhile = time.monotonic() - begun, prober.report()
+        work.look_for_crashes()
         _settle(memory)
         found.look(seconds, memory, (before, meanwhile))
         found.idle_mib = (idle, memory.now)

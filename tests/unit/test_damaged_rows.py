@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pytest
 
@@ -12,6 +12,8 @@ from engine.model.damaged_rows import check_rows
 
 HUGEINT = Decimal(2**127 - 1)
 """39 digits in 16 bytes."""
+END_OF_DAY = pa.array([24 * 60 * 60 * 1_000_000]).cast(pa.time64("us"))
+"""24:00:00."""
 
 
 def decimal_of(value: Decimal) -> pa.Array:
@@ -34,14 +36,21 @@ def nested_columns(value: pa.Array) -> dict[str, pa.Array]:
 
 
 @pytest.mark.parametrize(
-    "column", nested_columns(decimal_of(HUGEINT)).values(), ids=lambda column: column.type.id
+    "value", [decimal_of(HUGEINT), END_OF_DAY, END_OF_DAY.cast(pa.time64("ns"))], ids=str
 )
-def test_a_hugeint_is_no_damage(column: Any) -> None:
-    rows = pa.record_batch({"v": column})
-    with pytest.raises(pa.ArrowInvalid, match="does not fit in precision"):
+@pytest.mark.parametrize("kind", ["plain", "list", "large_list", "fixed_size_list", "struct", "map"])
+def test_values_of_the_engine_beyond_their_types_are_no_damage(value: pa.Array, kind: str) -> None:
+    rows = pa.record_batch({"v": nested_columns(value)[kind]})
+    with pytest.raises(pa.ArrowInvalid, match=r"does not fit in precision|not within the acceptable range"):
         rows.validate(full=True)
     check_rows(rows)
     check_rows(pa.table(rows))
+
+
+def test_no_value_of_the_engine_is_damage() -> None:
+    """`test_all_types` has the least and the greatest value of each of its types."""
+    with duckdb.connect() as engine:
+        check_rows(engine.sql("FROM test_all_types()").to_arrow_table())
 
 
 def test_damage_is_found() -> None:

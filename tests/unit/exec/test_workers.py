@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import subprocess
@@ -22,7 +23,7 @@ from engine.duckdb.engine_errors import Allowance, BindingError
 from engine.duckdb.handover import HANDED_BYTES, MOST_LONG_ROWS, MOST_ROWS, rows_a_batch
 from engine.duckdb.spill import SpillDirectory
 from engine.duckdb.worker_messages import NEXT, EngineSettings, RunJob
-from engine.duckdb.worker_pool import IdleWorkers, WorkerPool, WorkerSession
+from engine.duckdb.worker_pool import CRASH, IdleWorkers, WorkerPool, WorkerSession
 from engine.errors import Cancelled, DeadlineExceeded, LimitExceeded, LivestateError, Unavailable
 from engine.service import QueryService, Session
 from tests.support.resident import grows_by_at_most
@@ -179,8 +180,12 @@ def test_planning_ends_with_the_statements_time(service: QueryService) -> None:
     assert service.execute("SELECT 1 AS a").read_all().to_pylist() == [{"a": 1}]
 
 
-@pytest.mark.parametrize("ended_by", [signal.SIGKILL, signal.SIGSEGV])
-def test_a_worker_that_dies_ends_its_statement_alone(engine: Engine, ended_by: signal.Signals) -> None:
+@pytest.mark.parametrize(
+    ("ended_by", "level"), [(signal.SIGKILL, logging.WARNING), (signal.SIGSEGV, logging.ERROR)]
+)
+def test_a_worker_that_dies_ends_its_statement_alone(
+    engine: Engine, ended_by: signal.Signals, level: int, caplog: pytest.LogCaptureFixture
+) -> None:
     other = IdleWorkers()
     crashing = Engine(100 << 20, 1, idle_workers=other)
     before = processes()
@@ -199,6 +204,8 @@ def test_a_worker_that_dies_ends_its_statement_alone(engine: Engine, ended_by: s
     thread.join()
     assert [type(error) for error in failures] == [LimitExceeded]
     assert "ended the process that it ran in" in failures[0].message
+    (record,) = (record for record in caplog.records if record.msg == CRASH)
+    assert (record.levelno, record.args) == (level, (signal.strsignal(ended_by),))
     for survivor in (engine, crashing):
         assert answer(survivor.run("SELECT repeat('x', 2) AS r", {}, (), Deadline(60.0))) == [{"r": "xx"}]
     crashing.close()

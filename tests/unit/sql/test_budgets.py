@@ -10,19 +10,29 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sqlglot.dialects.dialect import Dialect, DialectType
+from sqlglot.dialects.duckdb import DuckDB
+from sqlglot.dialects.spark import Spark
+from sqlglot.tokenizer_core import Token
 
 from engine.duckdb.binder import Binder
 from engine.duckdb.deadline import NO_DEADLINE, Deadline
 from engine.errors import DeadlineExceeded, InvalidInput, LimitExceeded, LivestateError, Unsupported
 from engine.model.schema import StoreName, define_store
 from engine.plan.query_text import engine_text
+from engine.sql import lexer, literals
 from engine.sql.as_of import take_as_of
-from engine.sql.lexer import blanks_end, comment_end
-from engine.sql.literals import lift
+from engine.sql.lexer import blanks_end, comment_end, search_in_turns
+from engine.sql.literals import MAX_STATEMENT_LENGTH, lift
 from engine.sql.parse import parse
+from engine.sql.text import SourceText
+from engine.sql.tokens import MAX_TOKENS, dialect_of, tokenize
 from engine.statements import statement_cache
 from engine.statements.column_names import ColumnNames
 from engine.statements.deep_stack import MAX_LONG_TEXTS, SHORT_TEXT, ready_statement, work_on_text
@@ -40,6 +50,7 @@ NESTED: dict[str, Callable[[int], str]] = {
     "LIST<": lambda n: f"SELECT CAST(1 AS {'LIST<' * n}INT{'>' * n})",
     "STRUCT<": lambda n: f"SELECT CAST(1 AS {'STRUCT<a ' * n}INT{'>' * n})",
     "STRUCT(": lambda n: f"SELECT CAST(1 AS {'STRUCT(a ' * n}INT{')' * n})",
+    "NULLABLE(": lambda n: f"SELECT {'NULLABLE(' * n}INT{')' * n}",
     "OBJECT(": lambda n: f"SELECT {'OBJECT(' * n}1{')' * n}",
     "types that call": lambda n: f"SELECT {'DATE(' * n}1{')' * n}",
     "rows": lambda n: f"SELECT {'ROW(' * n}1{')' * n}",
@@ -151,6 +162,7 @@ def test_budgets_say_what_to_do() -> None:
             "more than 10 JOINs in a row without ON or USING: write the condition of each behind it",
         ),
         ("LIST<", "more than 64 types of types"),
+        ("NULLABLE(", "10 structs within each other"),
         ("types that call", "use brackets less"),
         ("PIVOT", "more than 20 PIVOTs"),
         ("FROM", "more than 20 operators and keywords in a row"),
@@ -161,6 +173,80 @@ def test_budgets_say_what_to_do() -> None:
             parse(lift(NESTED[name](190 if name == "types that call" else 1500), "duckdb"), "duckdb")
     with pytest.raises(LimitExceeded, match="more than 100000 tokens"):
         parse(lift("SELECT " + "1.5, " * 60_000 + "1", "duckdb"), "duckdb")
+
+
+class Uncut(Spark):
+    """A dialect that must not cut a text into tokens."""
+
+    def tokenize(self, sql: str, dialect: DialectType = None, **opts: Any) -> list[Token]:
+        """Nothing of the kind."""
+        raise AssertionError
+
+
+class UncutDuckDB(DuckDB):
+    """Likewise, with the strings of the host's."""
+
+    def tokenize(self, sql: str, dialect: DialectType = None, **opts: Any) -> list[Token]:
+        """Nothing of the kind."""
+        raise AssertionError
+
+
+@pytest.mark.parametrize("dialect", [Uncut(), UncutDuckDB()], ids=["other", "duckdb"])
+@pytest.mark.parametrize(
+    "piece", ["a ", ".abs()", "1.5,", "'a',", "(", "é+", ";", "/**/a ", "--'\na ", "'a''''b'"]
+)
+def test_a_text_of_too_many_tokens_is_refused_before_it_is_cut(dialect: Dialect, piece: str) -> None:
+    """No other thread runs while sqlglot cuts a text."""
+    text = "SELECT " + piece * (MAX_TOKENS + 1)
+    with pytest.raises(LimitExceeded, match="more than 100000 tokens"):
+        tokenize(SourceText(text, text), text, dialect)
+
+
+@pytest.mark.parametrize("quoted", ["''" * 2, "\\\\" * 2])
+def test_what_stands_for_a_quotation_mark_counts(quoted: str) -> None:
+    text = f"SELECT '{quoted * (MAX_TOKENS + 1)}'"
+    with pytest.raises(LimitExceeded, match="more than 100000 tokens"):
+        tokenize(SourceText(text, text), text, Uncut())
+
+
+@pytest.mark.parametrize("dialect", ["duckdb", "spark"])
+@pytest.mark.parametrize(
+    ("piece", "message"), [("?,", "more than 1000 parameters"), ("IN (?", "more than 1000 parameters")]
+)
+def test_parameters_are_counted_while_they_are_found(dialect: str, piece: str, message: str) -> None:
+    with pytest.raises(LimitExceeded, match=message):
+        lift("SELECT " + piece * 1_000_000, dialect)
+
+
+@pytest.mark.parametrize("piece", ["IN (", "(VALUES (1", "x'", "/**/ IN (", "a 'x'"])
+def test_a_text_that_is_too_long_is_not_read_to_its_end(piece: str) -> None:
+    with pytest.raises(LimitExceeded, match="longer than 1048576 characters"):
+        lift("SELECT " + piece * (MAX_STATEMENT_LENGTH + 1), "duckdb")
+
+
+PIECES = ("IN (", "'", "''", '"', "--", "\n", " ", "x", "e'", "$$", "$a$", "/*", "?", "(VALUES (", "1,", "é")
+
+
+@given(st.lists(st.sampled_from(PIECES)).map("".join), st.integers(0, 20))
+def test_turns_change_nothing(text: str, start: int) -> None:
+    """What is found in windows of a few characters is found in one."""
+    for tokens in (literals._SKIPPED, literals._MARKS_WITH_BACKSLASH):
+        expected = tokens.search(text, start)
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(lexer, "_WINDOW", 20)
+            patched.setattr(lexer, "_LONGEST_MARK", 10)
+            found = search_in_turns(tokens, text, start)
+        assert (found and (found.span(), found.lastgroup)) == (
+            expected and (expected.span(), expected.lastgroup)
+        )
+
+
+@pytest.mark.parametrize("around", ["'{}'", '"{}"', "/*{}*/", "--{}\n", "$${}$$", "$a${}$a$", "e'\\'{}'"])
+def test_words_of_strings_and_comments_are_no_tokens(around: str) -> None:
+    text = f"SELECT 1 {around.format('x, ' * (MAX_TOKENS + 1))}"
+    assert len(tokenize(SourceText(text, text), text, dialect_of("duckdb"))) <= 4
+    if "$" not in around and "e'" not in around:
+        assert len(tokenize(SourceText(text, text), text, dialect_of("spark"))) <= 4
 
 
 @pytest.mark.parametrize(
@@ -221,7 +307,7 @@ print("whole")
 
 FUZZ = """
 import sys
-from sqlglot.dialects.dialect import Dialect
+from sqlglot.dialects.dialect import Dialect, DialectType
 from engine.errors import LivestateError
 from engine.sql import tokens
 from engine.sql.literals import lift
