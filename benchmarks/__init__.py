@@ -12,6 +12,7 @@ NAMES = (
     "memory",
     "restart",
     "merge_store",
+    "merged_cache",
     "windows",
     "spark_job",
     "spark_reader",
