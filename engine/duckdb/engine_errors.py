@@ -50,6 +50,9 @@ _INVALID = frozenset(
 )
 _LACK_OF_MEMORY = frozenset({"outofmemory", "arrowmemoryerror"})
 _UNREADABLE = "arrowinvalid"
+# No statement reads what was written elsewhere: this is a part of a plan that the engine has no copy of, such
+# as a subquery in `max` of a list.
+_CANNOT_COPY = "serialization"
 _UNSUPPORTED = frozenset(
     {
         "notimplemented",
@@ -211,6 +214,10 @@ def error_of(failure: Failure, allowance: Allowance, spill_limit_bytes: int | No
         # The engine's only files are those that it spills to. Its message names them.
         return LimitExceeded(
             f"{needs}, and the disk takes no more of it: ask for less, raise the limit, or free disk space."
+        )
+    if failure.kind == _CANNOT_COPY:
+        return Unsupported(
+            "The query engine cannot have a subquery there: put it in a WITH clause, and join that."
         )
     if failure.kind in _UNSUPPORTED:
         return Unsupported(_sentence(failure))

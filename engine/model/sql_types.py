@@ -105,7 +105,12 @@ def _decimal(arrow_type: pa.DataType, depth: int) -> pa.DataType:
 
 
 def _timestamp(arrow_type: pa.DataType, depth: int) -> pa.DataType:
-    return pa.timestamp("us", "UTC" if arrow_type.tz else None)
+    try:
+        zone = arrow_type.tz
+    except UnicodeDecodeError as error:
+        # Arrow does not look at its bytes.
+        raise InvalidInput("The time zone of a timestamp is not text in UTF-8.") from error
+    return pa.timestamp("us", "UTC" if zone else None)
 
 
 def _list(arrow_type: pa.DataType, depth: int) -> pa.DataType:

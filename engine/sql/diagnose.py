@@ -76,13 +76,22 @@ def _find_name(tree: exp.Expr, name: str) -> int | None:
         return None
     columns = [offset_of(node.this) for node in tree.find_all(exp.Column) if node.name.lower() == lowered]
     others = [offset_of(node) for node in tree.find_all(exp.Identifier) if node.name.lower() == lowered]
-    calls = [offset_of(node) for node in tree.find_all(exp.Func) if function_name(node) == lowered]
+    calls = _offsets_of_calls(tree, lowered)
     literals = [offset_of(node) for node in tree.find_all(exp.Literal) if node.name == name]
     for offsets in (columns, others, calls, literals):
         found = [offset for offset in offsets if offset is not None]
         if found:
             return min(found)
     return None
+
+
+def _offsets_of_calls(tree: exp.Expr, name: str) -> list[int | None]:
+    """Where the calls of a function start, without those inside of others: each would be walked anew."""
+
+    def is_call(node: exp.Expr) -> bool:
+        return isinstance(node, exp.Func) and function_name(node) == name
+
+    return [offset_of(node) for node in tree.walk(prune=is_call) if is_call(node)]
 
 
 def _is_function(tree: exp.Expr | None, name: str) -> bool:

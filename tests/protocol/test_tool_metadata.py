@@ -58,6 +58,7 @@ def test_columns_of_a_result_say_of_which_table_they_are(plain: flight.FlightCli
         ("SELECT song_id FROM songs UNION ALL SELECT id FROM typed", [None]),
         ("SELECT (SELECT max(title) FROM songs), id FROM typed", [None, "typed"]),
         ("SELECT a.title, b.title FROM songs a, songs b", ["songs", "songs"]),
+        ("SELECT * FROM songs, songs SEMI JOIN songs ON true, songs SEMI JOIN songs ON true", [None] * 3),
         ("SHOW TABLES", [None]),
         ("SELECT 1, TIME '12:00:00' AS t", [None, None]),
         ("PIVOT songs ON song_id USING sum(plays) GROUP BY title", [None] * 4),

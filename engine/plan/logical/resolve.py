@@ -468,6 +468,8 @@ class _Resolver:
             not sources
             or any(source.columns is None for source in sources)
             or (isinstance(node, exp.Column) and (len(sources) > 1 or node.db))
+            # Beside semi joins the engine takes tables of one name, and shows the columns of one of them.
+            or len({source.name for source in sources}) < len(sources)
         ):
             raise Uncertain("*")
         found: list[tuple[str, exp.Expr]] = []

@@ -396,3 +396,15 @@ def test_paths_into_json_that_cannot_be_written_are_refused(path: str) -> None:
             parse(lift(f"SELECT {call} FROM u WHERE {call} IS NULL", "duckdb"), "duckdb")
     written = lift("SELECT s -> '$.a[0].*', s ->> 'b', s -> '$[#-1]' FROM u", "duckdb")
     assert parse(written, "duckdb").tree is not None
+
+
+def test_calls_in_calls_are_looked_through_once_to_say_where_the_wrong_one_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    depth = 500
+    walked: list[object] = []
+    monkeypatch.setattr(diagnosis, "offset_of", lambda node: walked.append(node) or offset_of(node))
+    bound = bind(parse(f"SELECT {'list_sort(' * depth}a{')' * depth} FROM t", DuckDB), TABLES)
+    error = diagnose(bound, "No function matches.", "list_sort", "", "")
+    assert error.position == Position(7, 1, 8)
+    assert len(walked) == 1
