@@ -8,7 +8,9 @@ import duckdb
 import pyarrow as pa
 import pytest
 
+from engine.errors import InvalidInput
 from engine.model.damaged_rows import check_rows
+from engine.model.sql_types import canonical_type
 
 HUGEINT = Decimal(2**127 - 1)
 """39 digits in 16 bytes."""
@@ -60,3 +62,10 @@ def test_damage_is_found() -> None:
     for column in nested_columns(text).values():
         with pytest.raises(pa.ArrowInvalid):
             check_rows(pa.record_batch({"v": column}))
+
+
+def test_a_time_zone_that_is_no_text_is_refused() -> None:
+    sent = pa.schema([("v", pa.timestamp("us", "ABCDEFG"))]).serialize().to_pybytes()
+    damaged = pa.ipc.read_schema(pa.py_buffer(sent.replace(b"ABCDEFG", b"A\x80CDEFG")))
+    with pytest.raises(InvalidInput, match="time zone of a timestamp"):
+        canonical_type(damaged.field("v").type)

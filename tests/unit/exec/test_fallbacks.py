@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pytest
 import sqlglot
@@ -16,7 +17,7 @@ from engine.coordinator import plan_cache
 from engine.coordinator.plan_cache import ReadyPlan
 from engine.coordinator.plan_runner import Answer, PlanRunner
 from engine.coordinator.router import RoutedQuery
-from engine.duckdb.engine_errors import BindingError, Failure
+from engine.duckdb.engine_errors import Allowance, BindingError, Failure, error_of, read_failure
 from engine.errors import Defect, Unavailable, Unsupported
 from engine.exec import local_executor
 from engine.exec.engine_query import run
@@ -250,3 +251,11 @@ def test_what_hosts_of_other_versions_count_does_not_matter() -> None:
         {"fallbacks": {"all columns": "many", "split": None}},
     ]
     assert count_fallbacks([Fallback.SPLIT], reports) == {"split": 1, "all columns": 2}
+
+
+def test_a_subquery_that_the_engine_cannot_copy_is_refused_with_advice() -> None:
+    with duckdb.connect() as engine, pytest.raises(duckdb.SerializationException) as refused:
+        engine.sql("SELECT max(map_keys((SELECT MAP {'a': 1}))) FROM range(3)").fetchall()
+    error = error_of(read_failure(refused.value), Allowance(1 << 20))
+    assert isinstance(error, Unsupported)
+    assert "put it in a WITH clause" in error.message

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect, DialectType
 from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.dialects.spark import Spark
@@ -28,10 +29,12 @@ from engine.model.schema import StoreName, define_store
 from engine.plan.query_text import engine_text
 from engine.sql import lexer, literals
 from engine.sql.as_of import take_as_of
+from engine.sql.bind import bind
+from engine.sql.diagnose import diagnose
 from engine.sql.lexer import blanks_end, comment_end, search_in_turns
 from engine.sql.literals import MAX_STATEMENT_LENGTH, lift
 from engine.sql.parse import parse
-from engine.sql.text import SourceText
+from engine.sql.text import SourceText, offset_of
 from engine.sql.tokens import MAX_TOKENS, dialect_of, tokenize
 from engine.statements import statement_cache
 from engine.statements.column_names import ColumnNames
@@ -401,10 +404,15 @@ def test_paths_into_json_that_cannot_be_written_are_refused(path: str) -> None:
 def test_calls_in_calls_are_looked_through_once_to_say_where_the_wrong_one_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    depth = 500
     walked: list[object] = []
-    monkeypatch.setattr(diagnosis, "offset_of", lambda node: walked.append(node) or offset_of(node))
-    bound = bind(parse(f"SELECT {'list_sort(' * depth}a{')' * depth} FROM t", DuckDB), TABLES)
-    error = diagnose(bound, "No function matches.", "list_sort", "", "")
-    assert error.position == Position(7, 1, 8)
+
+    def counted(node: exp.Expr) -> int | None:
+        walked.append(node)
+        return offset_of(node)
+
+    monkeypatch.setattr("engine.sql.diagnose.offset_of", counted)
+    text = f"SELECT {'twice(' * 100}a{')' * 100} FROM t"
+    bound = bind(parse(lift(text, "duckdb"), "duckdb"), (), TABLES)
+    error = diagnose(bound, "No function matches.", "twice", "", "")
+    assert isinstance(error, InvalidInput)
     assert len(walked) == 1
