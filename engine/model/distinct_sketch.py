@@ -77,14 +77,15 @@ def distinct_values(sketch: Sketch) -> int:
 
 
 def _smallest(hashes: Sketch) -> Sketch:
-    # To sort all of many takes most of the time. Values that come again have equal hashes.
+    # To sort all of many takes most of the time. Values that come again have equal hashes. A slice would keep
+    # all that were sorted.
     limit = _HASHES // max(len(hashes), 1) * _TAKEN * SKETCH_HASHES
     while limit < _HASHES // _TAKEN:
         few = _distinct(hashes[hashes < limit])
         if len(few) >= SKETCH_HASHES:
-            return few[:SKETCH_HASHES]
+            return few[:SKETCH_HASHES].copy()
         limit *= _TAKEN
-    return _distinct(hashes)[:SKETCH_HASHES]
+    return _distinct(hashes)[:SKETCH_HASHES].copy()
 
 
 def _distinct(hashes: Sketch) -> Sketch:

@@ -183,11 +183,28 @@ class LiveFlags:
         return int(self.flags.nbytes)
 
 
+@dataclass
+class _Uses:
+    """How often a joined column was used.
+
+    Attributes:
+        blocks: Of how many blocks it is made.
+        missing: How often rows of it have to be used until it counts as used.
+    """
+
+    blocks: int
+    missing: int
+
+
 _NO_TABLES: Mapping[TablePlace, BlockTable] = {}
 
 
 class ColumnCache:
     """Arrow arrays and `KeyColumn`s by place, up to a number of bytes. Safe for any number of threads.
+
+    A column whose blocks were joined counts as used when rows of it were used as often as it has blocks: its
+    blocks would be used as often each. Counted like a block it would keep in memory, for a few rows that all
+    ask for, many that nobody asks for.
 
     A block may also have `BlockTable`s of some of its columns. They have no bytes of their own, as they are
     there only as long as all of their columns are.
@@ -208,6 +225,8 @@ class ColumnCache:
         self._tables: dict[SegmentPlace, dict[TablePlace, BlockTable]] = {}
         self._blocks: Counter[tuple[int, int, int]] = Counter()
         """How many single blocks there are, by partition, segment and column."""
+        self._joined: dict[CacheKey, _Uses] = {}
+        """The columns that were joined, but for key columns: these are read as a whole again."""
         self._bytes = 0
         self._key_bytes = 0
         self._lock = Lock()
@@ -259,7 +278,7 @@ class ColumnCache:
                 self.misses += 1
             else:
                 self.hits += 1
-                self._entries.move_to_end(key)
+                self._use(key)
             return entry
 
     def find_all(self, keys: Sequence[CacheKey]) -> list[Any]:
@@ -270,7 +289,7 @@ class ColumnCache:
             for key, entry in zip(keys, found, strict=True):
                 if entry is not None:
                     hits += 1
-                    self._entries.move_to_end(key)
+                    self._use(key)
             self.hits += hits
             self.misses += len(found) - hits
             return found
@@ -305,10 +324,20 @@ class ColumnCache:
             for key in keys:
                 self._forget(key)
 
+    def _use(self, key: CacheKey, rows: int = 1) -> None:
+        """Count an entry that is kept as used."""
+        if key.block == WHOLE and (uses := self._joined.get(key)) is not None:
+            uses.missing -= rows
+            if uses.missing > 0:
+                return
+            uses.missing = uses.blocks
+        self._entries.move_to_end(key)
+
     def _forget(self, key: CacheKey) -> None:
         entry = self._entries.pop(key, None)
         if entry is not None:
             self._bytes -= entry.nbytes
+            self._joined.pop(key, None)
             if key.block != WHOLE:
                 self._count_down((key.partition, key.segment, key.column))
             # Tables hold their columns in memory. A whole column is in those of all blocks, so all of the
@@ -341,21 +370,36 @@ class ColumnCache:
         # Whoever misses a block now reads it once more.
         self.drop(keys)
         self.put(whole, joined)
+        if not isinstance(joined, KeyColumn):
+            with self._lock:
+                if whole in self._entries:
+                    self._joined[whole] = _Uses(blocks, blocks)
         return joined
 
-    def find_tables(self, segments: Sequence[SegmentPlace], place: TablePlace) -> list[BlockTable | None]:
-        """For each segment, its table, or None where there is none. Their columns count as used."""
-        tables, use = self._tables, self._entries.move_to_end
+    def find_tables(
+        self, segments: Sequence[SegmentPlace], place: TablePlace, rows: Sequence[int]
+    ) -> list[BlockTable | None]:
+        """For each segment, its table, or None where there is none. Their columns count as used.
+
+        Args:
+            segments: Places of the segments.
+            place: Which table of each.
+            rows: How many rows of each are wanted.
+        """
+        tables, joined, use = self._tables, self._joined, self._entries.move_to_end
         found: list[BlockTable | None] = []
         with self._lock:
-            for segment in segments:
+            for segment, wanted in zip(segments, rows, strict=True):
                 table = tables.get(segment, _NO_TABLES).get(place)
                 found.append(table)
                 if table is not None:
                     # Its columns count as one hit each; a table that is not there is asked for by columns.
                     self.hits += len(table.keys)
                     for key in table.keys:
-                        use(key)
+                        if key in joined:
+                            self._use(key, wanted)
+                        else:
+                            use(key)
         return found
 
     def put_table(

@@ -91,7 +91,10 @@ def gather_runs(runs: Sequence[Run], columns: Sequence[int], schema: pa.Schema) 
         schema: Schema of the result, a field a column.
     """
     batches: list[pa.RecordBatch] = []
-    for run, table in zip(runs, _whole_tables([run.segment for run in runs], columns, schema), strict=True):
+    tables = _whole_tables(
+        [run.segment for run in runs], [run.stop - run.start for run in runs], columns, schema
+    )
+    for run, table in zip(runs, tables, strict=True):
         if table is not None:
             batches.append(table.batch.slice(run.start, run.stop - run.start))
             continue
@@ -106,19 +109,21 @@ def gather_runs(runs: Sequence[Run], columns: Sequence[int], schema: pa.Schema) 
 
 
 def _whole_tables(
-    segments: Sequence[Segment], columns: Sequence[int], schema: pa.Schema
+    segments: Sequence[Segment], rows: Sequence[int], columns: Sequence[int], schema: pa.Schema
 ) -> list[BlockTable | None]:
-    """For each segment all of its blocks as a table, if they are in memory."""
+    """For each segment, of which some rows are wanted, all of its blocks as a table if they are in memory."""
     place = TablePlace(WHOLE, tuple(columns))
     return [
         segment.whole_table(columns, schema) if table is None else table
-        for segment, table in zip(segments, find_tables(segments, place, schema), strict=True)
+        for segment, table in zip(segments, find_tables(segments, place, schema, rows), strict=True)
     ]
 
 
 def _parts(picks: Sequence[Pick], columns: Sequence[int], schema: pa.Schema) -> Iterator[_Part]:
     """Picked rows block by block, or segment by segment where the columns are in memory as a whole."""
-    tables = _whole_tables([pick.segment for pick in picks], columns, schema)
+    tables = _whole_tables(
+        [pick.segment for pick in picks], [len(pick.rows) for pick in picks], columns, schema
+    )
     for (segment, rows), table in zip(picks, tables, strict=True):
         if table is not None:
             yield _Part(table, rows)

@@ -370,7 +370,7 @@ class Segment:
         """
         # The table of the only block is that of all blocks.
         place = TablePlace(WHOLE if self.blocks == 1 else block, tuple(columns))
-        (known,) = self.cache.find_tables((self.place,), place)
+        (known,) = self.cache.find_tables((self.place,), place, (1,))
         if known is not None and self.fits(known, schema):
             return known
         keys = self._column_keys(columns, block)
@@ -841,7 +841,9 @@ class Segment:
         return decode_block(data, arrow_type, stop - start)
 
 
-def find_tables(segments: Sequence[Segment], place: TablePlace, schema: pa.Schema) -> list[BlockTable | None]:
+def find_tables(
+    segments: Sequence[Segment], place: TablePlace, schema: pa.Schema, rows: Sequence[int]
+) -> list[BlockTable | None]:
     """For each segment a table that was made before; None where there is none. One look at the cache for all,
     as every query along the key asks many segments.
 
@@ -849,10 +851,11 @@ def find_tables(segments: Sequence[Segment], place: TablePlace, schema: pa.Schem
         segments: Segments of one store.
         place: Which table of each.
         schema: Schema of the tables.
+        rows: How many rows of each are wanted.
     """
     if not segments:
         return []
-    found = segments[0].cache.find_tables([segment.place for segment in segments], place)
+    found = segments[0].cache.find_tables([segment.place for segment in segments], place, rows)
     return [
         table if table is not None and segment.fits(table, schema) else None
         for segment, table in zip(segments, found, strict=True)

@@ -305,8 +305,10 @@ class _KeyBuilder:
         if not self.first:
             self._begin(block)
         keys = self._context.sort_keys(block)
-        self.first.append(keys[:1])
-        self.last.append(keys[-1:])
+        # A slice would keep all keys of the block in memory.
+        ends = sort_keys.take(keys, np.array([0, len(keys) - 1]))
+        self.first.append(ends[:1])
+        self.last.append(ends[1:])
         if self.page_rows:
             self.page_fences.append(block.take(pa.array(np.arange(0, len(block), self.page_rows))))
         if self.filter is not None:

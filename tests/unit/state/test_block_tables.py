@@ -115,6 +115,27 @@ def test_columns_are_joined_once_all_of_their_blocks_are_there(view: StateView, 
     assert segment.columns((1, 2), 3)[0].to_pylist() == found[0].slice(48, 16).to_pylist()
 
 
+@pytest.mark.parametrize(("rows", "stays"), [(1, False), (2, True)])
+def test_a_joined_column_is_used_when_its_blocks_would_have_been(rows: int, stays: bool) -> None:
+    joined, other = [CacheKey(1, segment, WHOLE, 1) for segment in (1, 2)]
+    place = TablePlace(WHOLE, (1,))
+    cache = ColumnCache(5 * COLUMN.nbytes)
+    for block in range(4):
+        cache.put(joined._replace(block=block), COLUMN)
+    column = cache.join(joined, 4, lambda array: array)
+    table = BlockTable(TABLE.schema, [joined], pa.table([column], ["1"]))
+    cache.put_table(SEGMENT, place, table, [column])
+    cache.put(other, COLUMN)
+    # Of its four blocks, so many rows are asked for: twice of as many, beside two that others ask for.
+    for _ in range(2):
+        cache.find(joined)
+    if stays:
+        assert cache.find_tables([SEGMENT], place, [rows]) == [table]
+    cache.put(_key(1, segment=3), COLUMN)
+    assert cache.peek(joined) is (column if stays else None)
+    assert (cache.peek(other) is None) is stays
+
+
 def test_columns_that_are_large_for_the_cache_stay_in_blocks(tmp_path: Path) -> None:
     definition = define_store("things", TABLE.schema, ["id"], partitions=1)
     cache = ColumnCache(ROWS * 8 * LARGEST_JOINED_SHARE - 1)
@@ -149,7 +170,7 @@ def _keep(cache: ColumnCache, *columns: int) -> BlockTable:
 
 
 def _table(cache: ColumnCache) -> BlockTable | None:
-    return cache.find_tables([SEGMENT], PLACE)[0]
+    return cache.find_tables([SEGMENT], PLACE, [1])[0]
 
 
 def test_a_table_goes_with_the_first_of_its_columns() -> None:
