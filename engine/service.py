@@ -400,7 +400,9 @@ class QueryService:
                 return _explain_result(request, self._explain(request) + self._analyze(request))
             case _:
                 # 4. Bound statement → route → fragments → executor, here or there → merge → batches.
-                return self._hide_sizes(self._coordinator.answer(self._query_of(request)).result)
+                result = self._hide_sizes(self._coordinator.answer(self._query_of(request)).result)
+                self._learn_list_lookup(request, session)
+                return result
 
     def _hide_sizes(self, result: QueryResult) -> QueryResult:
         """A result with metadata that tells nothing of rows that are hidden."""
@@ -612,6 +614,43 @@ class QueryService:
         except (MigratedError, BuildingError):
             return None
 
+    def _rows_of_list(
+        self, text: str, session: Session, started: float, expected_shapes: ExpectedShapes | None
+    ) -> QueryResult | None:
+        """Answer a lookup of rows by the list of keys that a text in DuckDB's dialect ends in, on a host
+        without peers; None for anything else, and where its like has not been answered before.
+        """
+        if self._cluster.has_peers or not session.read_point.is_newest:
+            return None
+        found = self._texts.lookup_by_list(text)
+        if found is None:
+            return None
+        statement, keys = found
+        lookup = statement.key_list_lookup
+        if lookup is None or (expected_shapes is not None and expected_shapes != statement.bound.shapes):
+            return None
+        until = self._lag_limit.complete_until(lookup.definitions, session.read_point)
+        if until is None:
+            return None
+        try:
+            rows = self._local.rows_of_keys(lookup, keys, ALL_NEWEST, started, until)
+        except (MigratedError, BuildingError):
+            return None
+        return self._hide_sizes(rows)
+
+    def _learn_list_lookup(self, request: Request, session: Session) -> None:
+        """Take note of what was answered, for `_rows_of_list`."""
+        if (
+            self._cluster.has_peers
+            or request.dialect != "duckdb"
+            or request.read_point is not session.read_point
+        ):
+            return
+        # Parameters of a client are in no text.
+        text = request.ready.text if request.given is None else request.written
+        if text is not None:
+            self._texts.learn_list_lookup(text, request.statement, request.arguments)
+
     def _kept_answer(
         self,
         text: str,
@@ -695,6 +734,9 @@ class QueryService:
         None where it has no values, and where it is refused: what is wrong, and where, is told by the text as
         it is written.
         """
+        rows = self._rows_of_list(text, session, started, expected_shapes)
+        if rows is not None:
+            return rows
         tables = self._source.tables()
         found = self._templates.parametrize(text, tables)
         if found is None:
@@ -717,11 +759,13 @@ class QueryService:
         if found.is_whole:
             self._statements.learn_lookup(found.text, request.statement)
         try:
-            return self._hide_sizes(self._coordinator.answer(self._query_of(request)).result)
+            result = self._hide_sizes(self._coordinator.answer(self._query_of(request)).result)
         except _REFUSALS as error:
             deadline.check()
             _log.debug("A template cannot run: %s", error)
             return None
+        self._learn_list_lookup(request, session)
+        return result
 
     def _query_of(self, request: Request) -> DistributedQuery:
         return DistributedQuery(request, self._source.definitions())

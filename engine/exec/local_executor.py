@@ -145,6 +145,42 @@ class LocalExecutor:
             return QueryResult(lookup.schema, metadata, lookup.no_row, table_bytes=0)
         return QueryResult(lookup.schema, metadata, row, table_bytes=lookup.widths.table_bytes(row))
 
+    def rows_of_keys(
+        self,
+        lookup: KeyLookup,
+        keys: pa.RecordBatch,
+        pin: Pin,
+        started: float,
+        complete_until: int | None = None,
+    ) -> QueryResult:
+        """Answer a lookup of rows by a list of keys.
+
+        Args:
+            lookup: The query.
+            keys: Its keys, at least one; may repeat.
+            pin: As for `row`.
+            started: As for `row`.
+            complete_until: As for `row`.
+
+        Returns:
+            The rows in no particular order.
+
+        Raises:
+            Unavailable: As `row`.
+        """
+        stores = lookup.definitions
+        with pin.views(self._source, stores) as views:
+            view = views[lookup.definition.name]
+            if view.definition.generation != lookup.definition.generation:
+                check_shapes(views, stores)
+            columns = view.lookup(lookup.read_columns, keys).columns
+            table = pa.Table.from_arrays(
+                [columns[place] for place in lookup.read_places], schema=lookup.schema
+            )
+            seconds = time.perf_counter() - started
+            metadata = lookup_metadata(view, table.num_rows, seconds, complete_until)
+        return self._result(table, metadata, lookup.widths)
+
     def newest_epochs(self, stores: Collection[StoreName]) -> EpochsRead:
         """The newest epochs of stores that are here.
 

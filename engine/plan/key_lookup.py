@@ -10,11 +10,12 @@ from functools import cached_property
 from typing import TypeGuard
 
 import pyarrow as pa
+from sqlglot import exp
 
 from engine.model.partitioning import value_partitioner
 from engine.model.schema import PartitionId, StoreDefinition, StoreName
 from engine.plan.plans import Plan, RowsPlan
-from engine.plan.predicates import Compare, Comparison
+from engine.plan.predicates import Compare, Comparison, IsAmong, IsListed
 from engine.plan.row_widths import RowWidths
 from engine.plan.values import Parameter
 from engine.sql.parameters import ParameterSlot
@@ -22,7 +23,8 @@ from engine.sql.parameters import ParameterSlot
 
 @dataclass(frozen=True)
 class KeyLookup:
-    """`SELECT columns FROM store WHERE key = ?`, for a key of one column of integers or strings.
+    """`SELECT columns FROM store WHERE key = ?`, or `… WHERE key IN (…)`, for a key of one column of integers
+    or strings.
 
     Attributes:
         definition: The store.
@@ -38,6 +40,18 @@ class KeyLookup:
     def key_type(self) -> pa.DataType:
         """Type of the key."""
         return self.definition.key_schema.field(0).type
+
+    @cached_property
+    def read_columns(self) -> tuple[str, ...]:
+        """Columns of the store to read, each once."""
+        names = self.definition.schema.names
+        return tuple(dict.fromkeys(names[index] for index in self.column_indexes))
+
+    @cached_property
+    def read_places(self) -> tuple[int, ...]:
+        """For each column of the result, its place among `read_columns`."""
+        names = self.definition.schema.names
+        return tuple(self.read_columns.index(names[index]) for index in self.column_indexes)
 
     @cached_property
     def no_row(self) -> pa.Table:
@@ -90,17 +104,44 @@ def key_lookup(plan: Plan | None, parameters: tuple[ParameterSlot, ...]) -> KeyL
     """
     if not isinstance(plan, RowsPlan) or plan.limit is not None or len(parameters) != 1:
         return None
-    predicate, definition = plan.predicate, plan.reference.definition
-    if (
-        not isinstance(predicate, Compare)
-        or predicate.comparison is not Comparison.EQUAL
-        or definition.key != (predicate.column,)
-    ):
+    predicate = plan.predicate
+    is_lookup = (
+        isinstance(predicate, Compare)
+        and predicate.comparison is Comparison.EQUAL
+        and isinstance(predicate.operand, Parameter)
+        and plan.reference.definition.key == (predicate.column,)
+    )
+    return _lookup_of(plan) if is_lookup else None
+
+
+def key_list_lookup(plan: Plan | None, where: exp.Expr | None) -> KeyLookup | None:
+    """The lookup that a plan is, of rows by a list of keys.
+
+    Args:
+        plan: Any plan.
+        where: The condition of its statement's WHERE.
+
+    Returns:
+        The lookup; None for every other plan, and where the statement asks for more than that its key is in
+        one list.
+    """
+    if not isinstance(plan, RowsPlan) or plan.limit is not None or not plan.takes_any_rows:
         return None
+    predicate = plan.predicate
+    is_lookup = (
+        isinstance(where, exp.In)
+        and isinstance(where.this, exp.Column)
+        and isinstance(predicate, IsAmong | IsListed)
+        and not plan.null_tests
+        and plan.reference.definition.key == predicate.columns
+    )
+    return _lookup_of(plan) if is_lookup else None
+
+
+def _lookup_of(plan: RowsPlan) -> KeyLookup | None:
+    definition = plan.reference.definition
     arrow_type = definition.key_schema.field(0).type
-    if not isinstance(predicate.operand, Parameter) or not (
-        pa.types.is_integer(arrow_type) or pa.types.is_string(arrow_type)
-    ):
+    if not (pa.types.is_integer(arrow_type) or pa.types.is_string(arrow_type)):
         return None
     column_indexes = tuple(definition.schema.get_field_index(output.column) for output in plan.outputs)
     return KeyLookup(definition, column_indexes, plan.schema)

@@ -13,7 +13,7 @@ from engine.errors import InvalidInput
 from engine.model.schema import StoreDefinition, StoreName
 from engine.plan.arguments import argument_types
 from engine.plan.key_joins import KeyJoin, key_joins
-from engine.plan.key_lookup import KeyLookup, key_lookup
+from engine.plan.key_lookup import KeyLookup, key_list_lookup, key_lookup
 from engine.plan.logical.logical_plan import logical_plan
 from engine.plan.logical.plan import LogicalPlan
 from engine.plan.plans import EnginePlan, Plan, RowsPlan, plan
@@ -95,6 +95,15 @@ class ReadyStatement:
             if self.bound.statement_class is StatementClass.QUERY and not self.bound.reads_time
             else None
         )
+
+    @cached_property
+    def key_list_lookup(self) -> KeyLookup | None:
+        """The statement as a lookup of rows by the only list in it; None if it is anything else."""
+        bound = self.bound
+        if bound.statement_class is not StatementClass.QUERY or bound.reads_time or bound.tree is None:
+            return None
+        where = bound.tree.args.get("where")
+        return key_list_lookup(self.plan, None if where is None else where.this)
 
     def engine_sql(self, types: tuple[pa.DataType | None, ...]) -> str:
         """Text for the engine.

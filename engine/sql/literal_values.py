@@ -8,6 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
+SHORT_LIST = 8192
+"""Characters of a list up to which Python reads its numbers faster than five kernels do."""
 _AROUND_INTEGERS = " \t\n\r\f\v()"
 _QUOTE, _COMMA, _OPEN, _CLOSE = (ord(mark) for mark in "',()")
 
@@ -22,7 +24,7 @@ def integer_list(body: str) -> pa.RecordBatch | None:
         One column, `col0`: int64. None when there is anything but an integer between two commas, or a number
         beyond int64.
     """
-    return _one_column(_integers(body))
+    return _one_column(_few_integers(body) if len(body) <= SHORT_LIST else _integers(body))
 
 
 def integer_rows(body: str) -> pa.RecordBatch | None:
@@ -77,6 +79,14 @@ def row_values(body: str) -> pa.RecordBatch | None:
 
 def _one_column(values: pa.Array | None) -> pa.RecordBatch | None:
     return None if values is None else pa.RecordBatch.from_arrays([values], names=["col0"])
+
+
+def _few_integers(body: str) -> pa.Array | None:
+    """As `_integers`, of a list."""
+    try:
+        return pa.array(list(map(int, body.split(","))), pa.int64())
+    except (ValueError, OverflowError):
+        return None
 
 
 def _integers(body: str) -> pa.Array | None:

@@ -41,6 +41,8 @@ MAX_PARAMETERS = 1000
 MIN_LIST_LENGTH = 64
 MAX_TEMPLATE_LENGTH = 4000
 LIST_PREFIX = "__list_"
+MOST_BLANKS = 8
+"""Characters before a list in which the word IN is looked for."""
 
 _STRING = r"'[^']*(?:''[^']*)*'"
 _SKIPPED = re.compile(
@@ -57,6 +59,7 @@ _MARKS_WITH_BACKSLASH = re.compile(
 _ITEM = rf"(?:-?\d+|{_STRING}|NULL)"
 _INTEGERS = re.compile(r"[-0-9, \t\n\r\f\v]++(?=\))")
 """What may be a list of integers; whether it is, is told by who reads them, in a fraction of the time."""
+_INTEGERS_ALONE = re.compile(r"[-0-9, \t\n\r\f\v]++")
 _ITEMS = re.compile(
     rf"\s*{_ITEM}(?:\s*,\s*{_ITEM}){{{MIN_LIST_LENGTH - 1},}}+\s*(?=\))", re.ASCII | re.IGNORECASE
 )
@@ -288,6 +291,53 @@ def template_of(text: str) -> Template | None:
     for number, part in enumerate(parts[1:], 1):
         pieces += (f" ${number} ", part)
     return Template("".join(pieces), tuple(values), tuple(written), tuple(parts))
+
+
+_STRINGS = re.compile(rf"\s*{_STRING}(?:\s*,\s*{_STRING})*+\s*")
+_STRING_IN_LIST = re.compile(rf"\s*({_STRING})\s*,?")
+_LIST_FOLLOWS = re.compile(r"\bIN\s*$", re.IGNORECASE)
+
+
+def split_last_list(text: str) -> tuple[str, str] | None:
+    """Cut a text that ends in a list at it.
+
+    Args:
+        text: What the user wrote, in DuckDB's dialect.
+
+    Returns:
+        What is before the list's parenthesis, which ends in IN, and what is in the parentheses; None for a
+        text that ends in anything else, or has comments, which the list might be part of.
+    """
+    if not text.endswith(")"):
+        return None
+    head, opening, body = text[:-1].rpartition("(")
+    if not opening or _LIST_FOLLOWS.search(head, len(head) - MOST_BLANKS) is None:
+        return None
+    return None if "--" in head or "/*" in head else (head, body)
+
+
+def listed_keys(body: str, arrow_type: pa.DataType) -> pa.Array | None:
+    """The values of a list of literals that are all plainly of one type.
+
+    Args:
+        body: What is between the parentheses of the list.
+        arrow_type: A type of integers, or string.
+
+    Returns:
+        The values, which may repeat; None where one is of another type, or nothing is known of it here.
+    """
+    if pa.types.is_string(arrow_type):
+        if _STRINGS.fullmatch(body) is None:
+            return None
+        texts = [found[1:-1].replace("''", "'") for found in _STRING_IN_LIST.findall(body)]
+        return pa.array(texts, arrow_type)
+    if _INTEGERS_ALONE.fullmatch(body) is None:
+        return None
+    numbers = integer_list(body)
+    try:
+        return None if numbers is None else numbers.column(0).cast(arrow_type)
+    except pa.ArrowInvalid:
+        return None  # one is not of the type's range, so that the engine compares in a wider one
 
 
 def likely_template(text: str) -> Template | None:

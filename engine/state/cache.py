@@ -63,17 +63,48 @@ class TablePlace(NamedTuple):
     columns: tuple[int, ...]
 
 
+class Validity(NamedTuple):
+    """Arrow's bits that tell which values of a column are not null; a column without nulls has none.
+
+    Attributes:
+        bits: The bits.
+        first: The number of the first value's bit.
+    """
+
+    bits: npt.NDArray[np.uint8]
+    first: int
+
+    def of_rows(self, rows: Rows) -> npt.NDArray[np.bool_]:
+        """Whether the values of some rows are not null."""
+        places = rows + self.first
+        valid: npt.NDArray[np.bool_] = ((self.bits[places >> 3] >> (places & 7)) & 1).astype(np.bool_)
+        return valid
+
+
 class FixedValues(NamedTuple):
     """A column of values that take a whole number of bytes each.
 
     Attributes:
         values: The values.
-        validity: Arrow's bits that tell which of them are not null, counted from the beginning of the
-            column's buffer; None where none is null.
+        validity: Which of them are not null.
     """
 
     values: npt.NDArray[np.void]
-    validity: npt.NDArray[np.uint8] | None
+    validity: Validity | None
+
+
+class TextValues(NamedTuple):
+    """A column of texts, or of any bytes.
+
+    Attributes:
+        offsets: Where each begins, and behind the last where that ends: one more than there are.
+        data: The bytes of all.
+        validity: Which of them are not null.
+    """
+
+    offsets: npt.NDArray[np.int32]
+    data: memoryview
+    validity: Validity | None
 
 
 @dataclass(frozen=True)
@@ -101,15 +132,31 @@ class BlockTable:
         Args:
             place: Place of the column in the table.
         """
-        found = self._fixed_values[place]
+        found = self._fixed_values.get(place)
         if found is None:
             found = self._fixed_values[place] = _fixed_values(self.batch.column(place))
         return found
 
+    def text_values(self, place: int) -> TextValues:
+        """The values of a column of texts or bytes.
+
+        Args:
+            place: Place of the column in the table.
+        """
+        found = self._text_values.get(place)
+        if found is None:
+            found = self._text_values[place] = _text_values(self.batch.column(place))
+        return found
+
     @cached_property
-    def _fixed_values(self) -> list[FixedValues | None]:
-        """Those that were asked for already."""
-        return [None] * self.batch.num_columns
+    def _fixed_values(self) -> dict[int, FixedValues]:
+        """Those that were asked for already, by their places."""
+        return {}
+
+    @cached_property
+    def _text_values(self) -> dict[int, TextValues]:
+        """Likewise."""
+        return {}
 
     @cached_property
     def found(self) -> pa.RecordBatch:
@@ -120,12 +167,24 @@ class BlockTable:
 
 
 def _fixed_values(column: pa.Array) -> FixedValues:
-    validity, data = column.buffers()
+    _, data = column.buffers()
     values = np.frombuffer(data, np.dtype(f"V{column.type.byte_width}"))
-    return FixedValues(
-        values[column.offset : column.offset + len(column)],
-        np.frombuffer(validity, np.uint8) if column.null_count else None,
+    return FixedValues(values[column.offset : column.offset + len(column)], _validity(column))
+
+
+def _text_values(column: pa.Array) -> TextValues:
+    _, offsets, data = column.buffers()
+    return TextValues(
+        np.frombuffer(offsets, np.int32)[column.offset : column.offset + len(column) + 1],
+        memoryview(b"" if data is None else data),
+        _validity(column),
     )
+
+
+def _validity(column: pa.Array) -> Validity | None:
+    if not column.null_count:
+        return None
+    return Validity(np.frombuffer(column.buffers()[0], np.uint8), column.offset)
 
 
 def has_fixed_width(arrow_type: pa.DataType) -> bool:

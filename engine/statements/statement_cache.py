@@ -85,7 +85,7 @@ class StatementCache:
     """Makes statements ready, and keeps them for texts that come again.
 
     Texts that differ only in long literal lists share a statement. Lookups of one row are found by their
-    template, too.
+    template, too, and lookups of the rows of a list by what is before the list.
 
     Args:
         size: How many statements to keep.
@@ -96,6 +96,7 @@ class StatementCache:
         self._names = names
         self._texts: LeastRecentlyUsed[ReadyStatement] = LeastRecentlyUsed(size)
         self._lookups: LeastRecentlyUsed[ReadyStatement] = LeastRecentlyUsed(size)
+        self._list_lookups: LeastRecentlyUsed[ReadyStatement] = LeastRecentlyUsed(size)
 
     def ready_text(
         self,
@@ -189,6 +190,27 @@ class StatementCache:
         """
         if statement.key_lookup is not None and self._lookups.get(template) is not statement:
             self._lookups.put(template, statement)
+
+    def known_list_lookup(self, head: str, tables: Tables) -> ReadyStatement | None:
+        """The lookup of rows by a list of keys that all texts share which differ in that list alone, if it is
+        known.
+
+        Args:
+            head: What is before the list.
+            tables: The store that each name means.
+        """
+        found = self._list_lookups.get(head)
+        return found if found is not None and found.is_current(tables) else None
+
+    def learn_list_lookup(self, head: str, statement: ReadyStatement) -> None:
+        """Keep the statement of a text that is a lookup of rows by the list at its end.
+
+        Args:
+            head: What is before the list.
+            statement: The statement.
+        """
+        if len(head) <= MAX_CACHED_LENGTH:
+            self._list_lookups.put(head, statement)
 
 
 def _catalog_rows(statement: ReadyStatement, tables: Tables, user: str) -> Mapping[str, pa.RecordBatch]:

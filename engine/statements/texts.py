@@ -13,13 +13,14 @@ from engine.model.read_point import ReadPoint
 from engine.model.schema import GroupName, StoreDefinition, StoreName
 from engine.model.table_shapes import ExpectedShapes, TableShape
 from engine.plan.statement import ReadyStatement
+from engine.plan.values import Arguments
 from engine.scan import StoreSource
 from engine.sql.as_of import AsOfText, drop_version_moments, resolve_as_of, take_as_of
 from engine.sql.bind import BoundStatement
-from engine.sql.literals import likely_template
+from engine.sql.literals import likely_template, listed_keys, split_last_list
 from engine.sql.text import SourceText
 from engine.sql.versions import NO_MOMENTS, Moments, is_versioned
-from engine.statements.statement_cache import ReadyText, StatementCache, Tables
+from engine.statements.statement_cache import MAX_CACHED_LENGTH, ReadyText, StatementCache, Tables
 
 
 class Texts:
@@ -183,6 +184,53 @@ class Texts:
             pa.types.is_integer(column.type) and pa.types.is_integer(lookup.key_type)
         )
         return (known, column[0].as_py()) if is_fitting else None
+
+    def lookup_by_list(self, text: str) -> tuple[ReadyStatement, pa.RecordBatch] | None:
+        """A lookup of rows by the list of keys that a text ends in, if its like was made ready before.
+
+        Two texts with the same words before their lists, without comments, are one statement but for what is
+        in the lists.
+
+        Args:
+            text: Any text in DuckDB's dialect.
+
+        Returns:
+            The lookup, and the keys; None for any other text.
+        """
+        if len(text) > MAX_CACHED_LENGTH:
+            return None
+        parts = split_last_list(text)
+        if parts is None:
+            return None
+        head, body = parts
+        known = self._statements.known_list_lookup(head, self._source.tables())
+        lookup = None if known is None else known.key_list_lookup
+        keys = None if lookup is None else listed_keys(body, lookup.key_type)
+        if known is None or lookup is None or keys is None:
+            return None
+        return known, pa.RecordBatch.from_arrays([keys], names=list(lookup.definition.key))
+
+    def learn_list_lookup(self, text: str, statement: ReadyStatement, arguments: Arguments) -> None:
+        """Take note of a text that was answered, if it is a lookup of rows by the list that it ends in.
+
+        Args:
+            text: A text in DuckDB's dialect without AS OF.
+            statement: Its statement, or that of its template.
+            arguments: The values that it was answered with.
+        """
+        lookup = statement.key_list_lookup
+        parts = None if lookup is None or len(text) > MAX_CACHED_LENGTH else split_last_list(text)
+        if lookup is None or parts is None:
+            return
+        head, body = parts
+        lists = tuple(arguments.lists.values())
+        if len(lists) > 1 or (lists and arguments.parameters):
+            return
+        used = lists[0].column(0).to_pylist() if lists else [each.as_py() for each in arguments.parameters]
+        keys = listed_keys(body, lookup.key_type)
+        # That what is read as a list is the one that the statement has, shows in its values.
+        if keys is not None and keys.to_pylist() == used:
+            self._statements.learn_list_lookup(head, statement)
 
 
 def refuse_outdated(expected_shapes: ExpectedShapes, bound: BoundStatement) -> InvalidInput:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.sql.literal_values import integer_list, integer_rows, list_values, row_values
+from engine.sql.literal_values import SHORT_LIST, integer_list, integer_rows, list_values, row_values
 from engine.sql.literals import MIN_LIST_LENGTH, lift, likely_template, template_of
 
 NUMBERS = [str(number) for number in range(MIN_LIST_LENGTH)]
@@ -218,3 +218,30 @@ def test_a_wrong_guess_is_no_texts_template(head: str) -> None:
     for text in (f"{head}= 7", f"{head}= 8", guess.text.replace("$1", "7")):
         found = template_of(text)
         assert found is None or found.text != guess.text
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "1",
+        " 1 ,\t-2\n",
+        "007, -0",
+        "-9223372036854775808, 9223372036854775807",
+        "9223372036854775808",
+        "",
+        " ",
+        "1,",
+        ",1",
+        "1,,2",
+        "1 2",
+        "--1",
+        "- 1",
+        "-",
+    ],
+)
+def test_short_lists_are_read_as_long_ones(body: str) -> None:
+    long = integer_list(", ".join(["5"] * SHORT_LIST + [body]))
+    short = integer_list(body)
+    assert (short is None) == (long is None)
+    if short is not None and long is not None:
+        assert short.column(0) == long.column(0)[SHORT_LIST:]

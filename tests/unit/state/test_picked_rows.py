@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from engine.model.schema import TOMBSTONE_COLUMN, Epoch, PartitionId, define_store
+from engine.state import picked_rows
 from engine.state.cache import ColumnCache
 from engine.state.partition import PartitionStore
 from engine.state.state_options import StateOptions
@@ -82,3 +83,23 @@ def test_no_columns_have_a_row_count(view: StateView) -> None:
 def test_one_batch_is_made_of_many_blocks(view: StateView) -> None:
     found = view.lookup(TABLE.schema.names, pa.record_batch([pa.array(range(ROWS))], ["id"]))
     assert [batch.num_rows for batch in found.to_batches()] == [ROWS]
+
+
+@pytest.mark.parametrize("arrow_type", [pa.string(), pa.binary()])
+def test_texts_that_are_too_many_bytes_for_one_array_are_several(
+    arrow_type: pa.DataType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(picked_rows, "MOST_TEXT_BYTES", 10)
+    schema = pa.schema([("id", pa.int64()), ("text", arrow_type)])
+    texts = pa.array(["abcd", None, "", "efghijk"] * 4).cast(arrow_type)
+    rows = pa.record_batch([pa.array(range(16)), texts], schema=schema)
+    rows = rows.append_column(TOMBSTONE_COLUMN, pa.array(np.zeros(16, np.bool_)))
+    definition = define_store("things", schema, ["id"], partitions=1)
+    store = PartitionStore(definition, PartitionId(0), tmp_path, ColumnCache(1 << 20), OPTIONS)
+    try:
+        view = StateView(definition, Epoch(1), 0, {PartitionId(0): store.apply(Epoch(1), rows)})
+        asked = pa.record_batch([pa.array(range(10))], ["id"])
+        found = view.lookup(["text", "id"], asked)
+        assert found.column("text").combine_chunks().to_pylist() == texts[:10].to_pylist()
+    finally:
+        store.close()

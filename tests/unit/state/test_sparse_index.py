@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.state.sparse_index import MANY_NEEDLES, STRIDE, SparseIndex
+from engine.state.sparse_index import MANY_NEEDLES, SOME_NEEDLES, STRIDE, SparseIndex
 
 
 @pytest.mark.parametrize("rows", [1, STRIDE - 1, STRIDE, STRIDE + 1, 5 * STRIDE, 1000])
 @pytest.mark.parametrize("kind", [np.int64, np.uint64, np.int8])
+@pytest.mark.parametrize("together", [SOME_NEEDLES - 1, SOME_NEEDLES, MANY_NEEDLES - 1, 10_000])
 def test_every_number_and_no_other_is_found(
-    rows: int, kind: type[np.signedinteger[Any] | np.unsignedinteger[Any]]
+    rows: int, kind: type[np.signedinteger[Any] | np.unsignedinteger[Any]], together: int
 ) -> None:
     bounds = np.iinfo(kind)
     numbers = np.unique(np.linspace(bounds.min // 2, bounds.max // 2, rows).astype(kind))
@@ -22,10 +23,12 @@ def test_every_number_and_no_other_is_found(
     needles = np.unique(
         np.concatenate([needles, np.linspace(bounds.min, bounds.max // 2, 2 * MANY_NEEDLES).astype(kind)])
     )
-    places, found = SparseIndex.from_numbers(numbers).find(needles)
     assert len(needles) >= MANY_NEEDLES
-    assert np.array_equal(found, np.arange(len(numbers)))
-    assert np.array_equal(needles[places], numbers)
+    index = SparseIndex.from_numbers(numbers)
+    parts = [needles[start : start + together] for start in range(0, len(needles), together)]
+    answers = [(part, *index.find(part)) for part in parts]
+    assert np.array_equal(np.concatenate([rows for _, _, rows in answers]), np.arange(len(numbers)))
+    assert np.array_equal(np.concatenate([part[places] for part, places, _ in answers]), numbers)
 
 
 def test_few_needles_are_found_too() -> None:
