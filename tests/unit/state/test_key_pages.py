@@ -21,7 +21,7 @@ from engine.state.formats import KEY_FILTER, PAGE_FENCES, SegmentId, block_key, 
 from engine.state.key_filter import KeyFilter, decode_filter, pieces_of
 from engine.state.key_pages import decode_pages, encode_pages
 from engine.state.partition import PartitionStore
-from engine.state.segment import Segment
+from engine.state.segment import MOST_SOUGHT, Segment
 from engine.state.state_options import StateOptions
 from tests.support.partitions import view_of
 from tests.support.seeds import seeded_generator
@@ -107,6 +107,40 @@ def open_store_copy(definition: StoreDefinition, directory: Path) -> closing[Par
     other = directory / "whole"
     fill(definition, other, WHOLE)
     return open_store(definition, other, WHOLE)
+
+
+def test_keys_sought_one_by_one_are_read_whole_once_that_pays(
+    definition: StoreDefinition, tmp_path: Path
+) -> None:
+    fill(definition, tmp_path)
+    for options, fits in ((PAGED, False), (WHOLE, True)):
+        with open_store(definition, tmp_path, options) as store:
+            segment = segment_of(store)
+            sought = MOST_SOUGHT * segment.blocks
+            needles = store.context.codec.encode(keys_of(definition, np.arange(sought)))
+            rows_found = []
+            for count, needle in enumerate(needles, 1):
+                rows_found.append(segment.find_one(needle))
+                is_whole = segment.cache.peek(segment.whole_key) is not None
+                assert is_whole is (fits and count == sought)
+            assert None not in rows_found
+            segment.cache.drop([segment.whole_key])
+            assert segment.find_one(needles[0]) == rows_found[0]
+            assert segment.cache.peek(segment.whole_key) is None
+
+
+def test_a_table_is_kept_though_its_keys_are_in_pages(tmp_path: Path) -> None:
+    definition = STORES["numbers"]
+    fill(definition, tmp_path)
+    with open_store(definition, tmp_path, WHOLE) as store:
+        segment = segment_of(store)
+        asked = (0, 1), 2, definition.schema
+        tables = [segment.table(*asked) for _ in range(3)]
+        assert segment.cache.peek(segment.whole_key) is None
+        assert tables[1] is tables[2]
+        segment.find(segment.keys_through(0, segment.rows))
+        assert segment.cache.peek(segment.whole_key) is not None
+        assert segment.table(*asked).table.equals(tables[0].table)
 
 
 def test_epochs_onto_pages_equal_those_onto_whole_columns(
