@@ -24,6 +24,7 @@ from engine.exec.read_metadata import age_seconds, stale_seconds
 from engine.model.read_point import ReadPoint
 from engine.model.schema import Epoch, GroupName, StoreDefinition, StoreName
 from engine.model.sql_types import quote_identifier
+from engine.plan.row_widths import RowWidths
 from engine.plan.statement import ReadyStatement, make_ready
 from engine.plan.values import Arguments
 from engine.scan import FOUND_COLUMN, BuildingError, KeyedRows, StoreSource, StoreView
@@ -52,6 +53,7 @@ class KeyAnswer:
         age_seconds: Age of that epoch.
         stale_seconds: As `QueryMetadata.stale_seconds`.
         digests: As `QueryMetadata.digests`.
+        nbytes: What the rows take, as `RowWidths` counts it.
     """
 
     rows: pa.RecordBatch
@@ -59,6 +61,7 @@ class KeyAnswer:
     age_seconds: float
     stale_seconds: float | None
     digests: Mapping[GroupName, str]
+    nbytes: int
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,16 @@ class KeyColumns:
     def schema(self) -> pa.Schema:
         """Schema of the answers."""
         return pa.schema([pa.field(FOUND_COLUMN, pa.bool_(), nullable=False), *self.row_schema])
+
+    @cached_property
+    def widths(self) -> RowWidths:
+        """What the answers take."""
+        return RowWidths(self.schema)
+
+    @cached_property
+    def row_widths(self) -> RowWidths:
+        """What rows of the columns take."""
+        return RowWidths(self.row_schema)
 
     @cached_property
     def row_schema(self) -> pa.Schema:
@@ -160,7 +173,7 @@ class KeyColumns:
         rows = [self.missing_row if row is None else row for row in found]
         if len(rows) == 1:
             return rows[0]
-        if sum(row.nbytes for row in rows) > MAX_ANSWER_BYTES:
+        if sum(map(self.widths.table_bytes, rows)) > MAX_ANSWER_BYTES:
             raise _too_large(len(rows))
         return pa.concat_batches(rows)
 
@@ -174,7 +187,7 @@ class KeyColumns:
             LimitExceeded: It is larger than an answer may be.
         """
         rows, places = found.rows, found.places
-        nbytes = rows.nbytes
+        nbytes = self.row_widths.table_bytes(rows)
         if nbytes * len(places) <= MAX_ANSWER_BYTES:
             values = rows.take(places)
         elif nbytes > MAX_ANSWER_BYTES:
@@ -378,6 +391,7 @@ class KeyStream:
                     age_seconds(view.committed_at),
                     stale_seconds(until),
                     {group: view.digest} if view.digest else {},
+                    columns.widths.table_bytes(rows),
                 )
         except BuildingError:
             return None
@@ -402,7 +416,12 @@ class KeyStream:
             found, metadata = result.read_all(), result.metadata
         rows = columns.answer_of_statement(keys, found)
         return KeyAnswer(
-            rows, metadata.epochs, metadata.age_seconds, metadata.stale_seconds, metadata.digests
+            rows,
+            metadata.epochs,
+            metadata.age_seconds,
+            metadata.stale_seconds,
+            metadata.digests,
+            columns.widths.table_bytes(rows),
         )
 
 

@@ -16,23 +16,25 @@ class RowWidths:
     """
 
     def __init__(self, schema: pa.Schema) -> None:
-        self._fixed = 0
+        self._fixed = self._flags = 0
         self._others: list[tuple[int, bool]] = []
         for place, arrow_type in enumerate(schema.types):
             if _is_as_wide_in_each_row(arrow_type):
                 self._fixed += arrow_type.bit_width // 8
+            elif pa.types.is_boolean(arrow_type):
+                self._flags += 1
             else:
                 is_text = pa.types.is_string(arrow_type) or pa.types.is_binary(arrow_type)
                 self._others.append((place, is_text))
 
-    def table_bytes(self, table: pa.Table) -> int:
-        """Arrow bytes of a table's values.
+    def table_bytes(self, table: pa.Table | pa.RecordBatch) -> int:
+        """Arrow bytes of the values of rows.
 
         Args:
-            table: A table of the schema.
+            table: Rows of the schema.
         """
         rows: int = table.num_rows
-        size = self._fixed * rows
+        size = self._fixed * rows + self._flags * (-(-rows // 8))
         for place, is_text in self._others:
             column = table.column(place)
             if is_text and rows == 1:

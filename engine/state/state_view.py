@@ -254,7 +254,8 @@ class StateView:
         placed = partition_of(columns[: len(self.definition.partition_by)], partitions)
         found = find_keyed_rows(self.versions, self._codec.encode(columns), placed, partitions)
         batches = gather(found.picks, places, schema).to_batches() or [pa.RecordBatch.from_pylist([], schema)]
-        return KeyedRows(pa.concat_batches(batches), pa.array(found.places, mask=found.places == NO_ROW))
+        rows = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+        return KeyedRows(rows, pa.array(found.places, mask=found.places == NO_ROW))
 
     @cached_property
     def _partition(self) -> Callable[[int | str], PartitionId]:

@@ -253,11 +253,11 @@ class KeyStreams:
             self._callers.check_again(context, principal)
             began = time.perf_counter()
             answer = self._answer(context, share, stream, check_keys(keys), timeout_seconds)
-            seconds, rows, size = time.perf_counter() - began, answer.rows.num_rows, answer.rows.nbytes
-            self._calls.meter.note("keys", None, seconds, rows, size)
-            audited.count(rows, size)
+            seconds, rows = time.perf_counter() - began, answer.rows.num_rows
+            self._calls.meter.note("keys", None, seconds, rows, answer.nbytes)
+            audited.count(rows, answer.nbytes)
             if pace is not None:
-                time.sleep(pace.take(answer.rows.nbytes))
+                time.sleep(pace.take(answer.nbytes))
             try:
                 # It waits while the client reads nothing: so there is never more than one answer here.
                 told = answer_metadata(
