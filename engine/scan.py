@@ -146,7 +146,10 @@ class Scan(Protocol):
         """The rows as batches of `schema`; reads what is not in the cache from disk as it goes."""
 
     def to_table(self) -> pa.Table:
-        """The rows as one table of `schema`, all in memory."""
+        """The rows as one table, all in memory, for the engine: values as it reads them soonest. A column may
+        have another Arrow type than in `schema` that the engine takes for the same one: narrow decimals, a
+        dictionary of strings.
+        """
 
     def live_rows(self) -> pa.Table:
         """The live rows as one table of the columns asked for, at least one, all in memory: of a small scan,

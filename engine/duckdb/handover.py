@@ -165,6 +165,8 @@ def _longest_of_column(column: pa.ChunkedArray) -> int:
     kind = column.type
     if pa.types.is_primitive(kind) or pa.types.is_null(kind):
         return 0
+    if pa.types.is_dictionary(kind):
+        return _longest_of_column(pa.chunked_array([chunk.dictionary for chunk in column.chunks]))
     if column.nbytes * MOST_LONG_ROWS <= HANDED_BYTES:
         return int(column.nbytes)
     if column.nbytes < _MEASURED_BYTES and (pa.types.is_string(kind) or pa.types.is_binary(kind)):

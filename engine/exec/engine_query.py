@@ -32,10 +32,15 @@ from engine.plan.plans import wanted_rows
 from engine.plan.query_text import ReadColumn, StandIn, text_over_scans
 from engine.plan.statement import ReadyStatement
 from engine.plan.values import Arguments
-from engine.scan import RowFilter, Scan, StoreView
+from engine.scan import EVERYTHING, RowFilter, Scan, StoreView
 from engine.sql.bind import BoundStatement, StoreReference
 from engine.sql.output_names import has_derived_names
 from engine.statements.column_names import null_value, sample_value
+
+FEW_JOINED_ROWS = 10_000
+"""Stores of so many rows that are joined reach the engine as a whole: it takes their number for how many
+values the columns have that are joined, and orders joins by that.
+"""
 
 _log = logging.getLogger(__name__)
 
@@ -116,7 +121,10 @@ def reads_of(
         wanted = narrow_by_joins(wanted, by_scan, statement.key_joins)
     for reference in references:
         needed, view = wanted[reference.scan], views[reference.definition.name]
-        scan = None if _asks_for_whole_keys(reference, needed) else view.scan(reference.columns, needed)
+        scan = None
+        if not _asks_for_whole_keys(reference, needed):
+            is_whole = len(references) > 1 and needed.points is None and view.live_rows <= FEW_JOINED_ROWS
+            scan = view.scan(reference.columns, EVERYTHING if is_whole else needed)
         found.append(
             Read(ReadExplained(reference, needed, None if scan is None else scan.statistics), view, scan)
         )

@@ -26,6 +26,8 @@ MOST_TABLES = 1024
 """Tables that a segment may have."""
 WHOLE = -1
 """Block number of the entry that holds a column's blocks joined."""
+ENCODED = -2
+"""Block number of the entry that holds them joined, in the layout of `engine.state.scan_encoding`."""
 
 
 class CacheKey(NamedTuple):
@@ -34,7 +36,7 @@ class CacheKey(NamedTuple):
     Attributes:
         partition: Number of the open partition store, from `ColumnCache.new_partition`.
         segment: Segment id within it.
-        block: Block within the segment; `WHOLE` for all of its rows.
+        block: Block within the segment; `WHOLE` or `ENCODED` for all of its rows.
         column: Number of the column, or of the sort keys; no two columns that the store ever had share one.
     """
 
@@ -329,15 +331,20 @@ class ColumnCache:
         with self._lock:
             return self._entries.get(key)
 
-    def find(self, key: CacheKey) -> Any:
-        """The entry, or None where it is not kept."""
+    def find(self, key: CacheKey, rows: int = 1) -> Any:
+        """The entry, or None where it is not kept.
+
+        Args:
+            key: Which.
+            rows: How often it is used by that, if it is a column that was joined.
+        """
         with self._lock:
             entry = self._entries.get(key)
             if entry is None:
                 self.misses += 1
             else:
                 self.hits += 1
-                self._use(key)
+                self._use(key, rows)
             return entry
 
     def find_all(self, keys: Sequence[CacheKey]) -> list[Any]:
@@ -372,7 +379,7 @@ class ColumnCache:
                 return
             self._entries[key] = entry
             self._bytes += nbytes
-            if key.block != WHOLE:
+            if key.block >= 0:
                 self._blocks[key.partition, key.segment, key.column] += 1
             while self._bytes > self.capacity:
                 self._forget(next(iter(self._entries)))
@@ -397,7 +404,7 @@ class ColumnCache:
         if entry is not None:
             self._bytes -= entry.nbytes
             self._joined.pop(key, None)
-            if key.block != WHOLE:
+            if key.block >= 0:
                 self._count_down((key.partition, key.segment, key.column))
             # Tables hold their columns in memory. A whole column is in those of all blocks, so all of the
             # segment go.

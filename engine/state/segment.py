@@ -21,6 +21,7 @@ from engine.model.columns import Column
 from engine.model.distinct_sketch import Sketch
 from engine.state import keys as sort_keys
 from engine.state.cache import (
+    ENCODED,
     WHOLE,
     BlockTable,
     CacheKey,
@@ -47,6 +48,7 @@ from engine.state.key_filter import KeyFilter, decode_filter, pieces_of
 from engine.state.key_pages import KeyPages
 from engine.state.keys import KeyCodec, Keys, Needle, Rows
 from engine.state.prefixes import PrefixIndex
+from engine.state.scan_encoding import encode
 from engine.state.sparse_index import SparseIndex
 from engine.state.statistics import ColumnStatistics, constant_statistics, has_statistics
 from engine.state.storage import Storage
@@ -343,8 +345,7 @@ class Segment:
     def _join(self, column: int) -> pa.Array | None:
         """One column of all blocks, if each of them is in memory."""
         context = self._context
-        nbytes = self.column_bytes(column)
-        if nbytes > MOST_JOINED_BYTES or nbytes * LARGEST_JOINED_SHARE > context.cache.capacity:
+        if not self._can_be_joined(column):
             return None
         entry = context.cache.join(
             self._whole_place(column),
@@ -355,6 +356,11 @@ class Segment:
             return None
         self._note_joined(column)
         return _array_of(entry)
+
+    def _can_be_joined(self, column: int) -> bool:
+        """Whether a column is small enough to be one entry of the cache, which drops it as a whole."""
+        nbytes = self.column_bytes(column)
+        return nbytes <= MOST_JOINED_BYTES and nbytes * LARGEST_JOINED_SHARE <= self._context.cache.capacity
 
     def _note_joined(self, column: int) -> None:
         if column not in self._joined:
@@ -467,6 +473,42 @@ class Segment:
             return [_array_of(whole)]
         return [self.read_through(column, block) for block in range(self.blocks)]
 
+    def scanned_column(self, column: int) -> Sequence[pa.Array]:
+        """One column of all blocks, in as few arrays as it can be kept; what is in memory already is joined
+        for it.
+        """
+        cache = self._context.cache
+        whole = cache.find(self._whole_place(column), self.blocks)
+        if whole is not None:
+            return [_array_of(whole)]
+        blocks = [self.column(column, block) for block in range(self.blocks)]
+        joined = self._join(column) if self.blocks > 1 else None
+        return blocks if joined is None else [joined]
+
+    def encoded_column(self, column: int, arrow_type: pa.DataType) -> pa.Array | None:
+        """One column of all blocks in the layout of a scan, which is kept beside the column; what has to be
+        read for it stays out of the cache.
+
+        Args:
+            column: Place of the column.
+            arrow_type: What `engine.state.scan_encoding.encoded_type` says of it.
+
+        Returns:
+            The column; None where it is too large to be one array, or has values that have no such layout.
+        """
+        place = self._encoded_place(column)
+        known: pa.Array | None = self._context.cache.find(place)
+        if known is not None:
+            return known
+        if not self._can_be_joined(column):
+            return None
+        try:
+            known = encode(self.whole_column(column), arrow_type)
+        except pa.ArrowException:
+            return None
+        self._context.cache.put(place, known)
+        return known
+
     def batch(self, block: int) -> pa.RecordBatch:
         """All columns of one block in the stored schema; what has to be read for it stays out of
         the cache.
@@ -503,10 +545,11 @@ class Segment:
         return known.flags[start:stop]
 
     def kept_blocks(self, column: int) -> npt.NDArray[np.bool_]:
-        """Which blocks of a column the cache has."""
+        """Which blocks of a column the cache has, in any layout."""
         keys = [self._cache_key(column, block) for block in range(self.blocks)]
-        is_whole, *kept = self._context.cache.has([self._whole_place(column), *keys])
-        return np.array(kept) | is_whole
+        wholes = [self._whole_place(column), self._encoded_place(column)]
+        is_whole, is_encoded, *kept = self._context.cache.has([*wholes, *keys])
+        return np.array(kept) | is_whole | is_encoded
 
     def first_keys(self, blocks: int) -> Keys:
         """The first sort key of every so manieth block, but for the very first."""
@@ -769,6 +812,9 @@ class Segment:
     def _whole_place(self, column: int) -> CacheKey:
         return self.whole_key if column == self._context.key_column else self._cache_key(column, WHOLE)
 
+    def _encoded_place(self, column: int) -> CacheKey:
+        return self._cache_key(column, ENCODED)
+
     def _cache_key(self, column: int, block: int) -> CacheKey:
         return CacheKey(self._context.number, self.id, block, self._context.numbers[column])
 
@@ -947,7 +993,7 @@ def cache_keys(partition: int, segment: SegmentId, blocks: int, columns: Iterabl
         *(
             CacheKey(partition, segment, block, column)
             for column in columns
-            for block in range(WHOLE, blocks)
+            for block in range(ENCODED, blocks)
         ),
         *(CacheKey(partition, segment, WHOLE, column) for column in BESIDE_COLUMNS),
     ]

@@ -7,7 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import groupby, pairwise
+from operator import attrgetter
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -21,12 +22,15 @@ from engine.scan import EVERYTHING, LIVE_COLUMN, Interval, KeyedRows, KeyRange, 
 from engine.state.keyed_rows import NO_ROW, find_keyed_rows
 from engine.state.keys import KeyCodec, Keys
 from engine.state.picked_rows import Pick, Run, gather, gather_runs
+from engine.state.scan_encoding import can_repeat, encode, encoded_type, repeats
 from engine.state.segment import Segment
 from engine.state.sorted_rows import LiveRun, MergedRuns, find_runs, range_edges
 from engine.state.statistics import blocks_that_may_hold
 from engine.state.version import LiveSegment, Version, find_live_ranges
 
 NO_INTERVALS: Mapping[str, Interval] = MappingProxyType({})
+LEAST_ENCODED_ROWS = 10_000
+"""Scans of fewer rows reach the engine as they are stored."""
 
 
 class _Piece(NamedTuple):
@@ -64,6 +68,80 @@ def _pieces(run: LiveRun, intervals: Mapping[str, Interval]) -> Sequence[_Piece]
         _Piece(entry, block, max(block * block_rows, start), min((block + 1) * block_rows, stop))
         for block in kept
     ]
+
+
+class _Stretch(NamedTuple):
+    """Pieces of a segment that follow each other without a gap.
+
+    Attributes:
+        entry: The segment.
+        start: First row, counted in the segment.
+        stop: The one behind the last.
+        pieces: The pieces.
+        is_of_whole: Whether the segment's columns are read as a whole, since most of its rows are needed.
+    """
+
+    entry: LiveSegment
+    start: int
+    stop: int
+    pieces: Sequence[_Piece]
+    is_of_whole: bool
+
+    @property
+    def rows_of_whole(self) -> int:
+        """How many rows are cut out of whole columns."""
+        return self.stop - self.start if self.is_of_whole else 0
+
+    def chunks(self, place: int) -> Sequence[pa.Array]:
+        """The rows of one column as they are stored."""
+        if not self.is_of_whole:
+            return [chunk for piece in self.pieces for chunk in piece.columns((place,))]
+        found = self.entry.segment.scanned_column(place)
+        if len(found) == 1:
+            return [found[0].slice(self.start, self.stop - self.start)]
+        chunks: Sequence[pa.Array] = pa.chunked_array(found).slice(self.start, self.stop - self.start).chunks
+        return chunks
+
+    def encoded_chunks(self, place: int, arrow_type: pa.DataType) -> Sequence[pa.Array] | None:
+        """The rows of one column in another layout; None where they have none."""
+        if self.is_of_whole:
+            found = self.entry.segment.encoded_column(place, arrow_type)
+            return None if found is None else [found.slice(self.start, self.stop - self.start)]
+        try:
+            return [encode(chunk, arrow_type) for chunk in self.chunks(place)]
+        except pa.ArrowException:
+            return None
+
+
+def _stretches(pieces: Sequence[_Piece]) -> Sequence[_Stretch]:
+    """Pieces put together; those of a segment follow each other, in the order of its rows."""
+    found: list[_Stretch] = []
+    for entry, group in groupby(pieces, attrgetter("entry")):
+        of_segment = list(group)
+        needed = sum([piece.stop - piece.start for piece in of_segment])
+        is_of_whole = 2 * needed >= entry.segment.rows
+        gaps = [
+            place
+            for place, (before, after) in enumerate(pairwise(of_segment), 1)
+            if before.stop != after.start
+        ]
+        for first, behind in pairwise([0, *gaps, len(of_segment)]):
+            joined = of_segment[first:behind]
+            found.append(_Stretch(entry, joined[0].start, joined[-1].stop, joined, is_of_whole))
+    return found
+
+
+def _encoded_chunks(
+    place: int, arrow_type: pa.DataType, stretches: Sequence[_Stretch]
+) -> Sequence[pa.Array] | None:
+    """One column of all stretches in another layout; None where one has none, as all chunks have one type."""
+    chunks: list[pa.Array] = []
+    for stretch in stretches:
+        found = stretch.encoded_chunks(place, arrow_type)
+        if found is None:
+            return None
+        chunks += found
+    return chunks
 
 
 class _FoundRows(NamedTuple):
@@ -390,18 +468,43 @@ class PieceScan:
             yield _batch(arrays, schema, piece.stop - piece.start)
 
     def to_table(self) -> pa.Table:
-        """The rows as one table. Column by column, which takes a third of the time of joining batches."""
+        """The rows as one table. Column by column, which takes a third of the time of joining batches, and of
+        segments that are mostly needed the whole column: the engine spends some time on each array.
+        """
         if not self.schema.names:
             return pa.Table.from_batches(list(self.batches()))
-        places = [self.view.column_index(column) for column in self.columns]
-        parts = [piece.columns(places) for piece in self.pieces]
-        chunks = [list(column) for column in zip(*parts, strict=True)] if parts else [[] for _ in places]
+        stretches = _stretches(self.pieces)
+        columns = [self._column(self.view.column_index(name), name, stretches) for name in self.columns]
         if self._has_dead:
-            chunks.append([piece.live_flags() for piece in self.pieces])
-        arrays = [
-            pa.chunked_array(arrays, field.type) for arrays, field in zip(chunks, self.schema, strict=True)
-        ]
-        return pa.Table.from_arrays(arrays, schema=self.schema)
+            flags = [each.entry.live_flags(each.start, each.stop) for each in stretches]
+            columns.append(pa.chunked_array(flags, pa.uint8()))
+        fields = [field.with_type(column.type) for field, column in zip(self.schema, columns, strict=True)]
+        return pa.Table.from_arrays(columns, schema=pa.schema(fields))
+
+    def _column(self, place: int, name: str, stretches: Sequence[_Stretch]) -> pa.ChunkedArray:
+        """One column of the table, encoded for the engine if that can be kept."""
+        plain = self.view.definition.schema.field(place).type
+        encoded = self._encoded_type(plain, name, stretches)
+        chunks = None if encoded is None else _encoded_chunks(place, encoded, stretches)
+        if chunks is not None:
+            return pa.chunked_array(chunks, encoded)
+        return pa.chunked_array([chunk for each in stretches for chunk in each.chunks(place)], plain)
+
+    def _encoded_type(
+        self, plain: pa.DataType, name: str, stretches: Sequence[_Stretch]
+    ) -> pa.DataType | None:
+        """How a column is encoded for the engine; None: not at all. A few rows are not worth it, nor are
+        few rows of large segments.
+        """
+        rows = sum([each.stop - each.start for each in stretches])
+        if rows < LEAST_ENCODED_ROWS or 2 * sum([each.rows_of_whole for each in stretches]) < rows:
+            return None
+        segments = {each.entry.segment.place: each.entry.segment for each in stretches}.values()
+        return encoded_type(
+            plain,
+            is_repetitive=can_repeat(plain)
+            and repeats([(segment.sketch_of(name), segment.rows) for segment in segments]),
+        )
 
     def live_rows(self) -> pa.Table:
         """As `Scan.live_rows`."""

@@ -79,6 +79,16 @@ def cut(select: exp.Select, chosen: Sequence[Item], placer: Placer, more: Sequen
     return _piece(select, chosen, [*inside, *more])
 
 
+def whole_table(select: exp.Select, item: Item) -> Piece:
+    """Make a piece of one table of any FROM clause; all conditions stay in the SELECT.
+
+    Args:
+        select: The SELECT.
+        item: The table.
+    """
+    return _piece(select, [item], ())
+
+
 def cut_table(select: exp.Select, items: Sequence[Item], item: Item, placer: Placer) -> Piece:
     """Make a piece of one table of any FROM clause; conditions about it leave the SELECT.
 

@@ -149,6 +149,17 @@ class Estimator:
             * max(width, 1.0)
         )
 
+    def store_bytes(self, node: exp.Expr) -> int | None:
+        """Arrow bytes of all rows and columns of a table; None if it is no store's, or of unknown size.
+
+        Args:
+            node: The table.
+        """
+        if not isinstance(node, exp.Table) or node.name not in self.references:
+            return None
+        size = self.sizes.by_store.get(self.references[node.name].definition.name)
+        return None if size is None else size.bytes
+
     def note(self, part: str, query: exp.Select) -> None:
         """Remember what conditions leave in a fragment's rows.
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
+from engine.exec import engine_query
 from engine.model.schema import define_store
 from engine.service import QueryService
 from tests.support.local_cluster import Cluster, host_names, memory_cluster
@@ -110,3 +111,22 @@ def test_all_rows_are_read_where_others_can_matter(service: QueryService, sql: s
     with service.execute(f"EXPLAIN {sql}") as result:
         (lines,) = result.read_all().columns
     assert "of (id)" not in "\n".join(map(str, lines.to_pylist()))
+
+
+@pytest.mark.parametrize(("limit", "rows"), [(BIG_ROWS, BIG_ROWS), (BIG_ROWS - 1, 2286)])
+def test_small_stores_of_joins_are_read_whole(
+    service: QueryService, monkeypatch: pytest.MonkeyPatch, limit: int, rows: int
+) -> None:
+    """The engine orders joins by how many rows it is given. Read alone, a store is read as far as it can
+    matter.
+    """
+    monkeypatch.setattr(engine_query, "FEW_JOINED_ROWS", limit)
+    joined = (
+        "SELECT count(*) AS n FROM plays p JOIN lines l ON l.play = p.id + 0 WHERE p.times BETWEEN 2 AND 3"
+    )
+    with service.execute(joined) as result:
+        assert result.read_all().to_pylist() == [{"n": 2286}]
+    assert result.metadata.rows_read == rows + BIG_ROWS
+    with service.execute("SELECT sum(id + 0) AS n FROM plays WHERE times BETWEEN 2 AND 3") as result:
+        result.read_all()
+    assert result.metadata.rows_read == 2286

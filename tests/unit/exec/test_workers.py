@@ -279,6 +279,8 @@ def test_rows_whose_values_can_be_long_come_a_few_at_a_time() -> None:
     texts = pa.table({"s": ["x" * 100_000] * 300, "k": range(300)})
     assert rows_a_batch(["BIGINT"], "SELECT k FROM t", {"t": texts}, ()) == MOST_ROWS
     assert rows_a_batch(["VARCHAR"], "SELECT s FROM t", {"t": texts}, ()) == 335
+    few = pa.table({"s": texts.column("s").dictionary_encode(), "k": range(300)})
+    assert rows_a_batch(["VARCHAR"], "SELECT s FROM t", {"t": few}, ()) == 335
     short = pa.table({"s": ["x" * 10] * 1000})
     assert rows_a_batch(["VARCHAR"], "SELECT s FROM t", {"t": short}, ()) == MOST_LONG_ROWS
     found = Engine(256 << 20, 1, idle_workers=None).run("SELECT s FROM t", {"t": texts}, (), Deadline(60.0))
@@ -286,6 +288,19 @@ def test_rows_whose_values_can_be_long_come_a_few_at_a_time() -> None:
     assert sum(batch.num_rows for batch in batches) == 300
     assert max(batch.nbytes for batch in batches) < HANDED_BYTES * 2
     found.close()
+
+
+@pytest.mark.parametrize("shared_bytes", [0, 1 << 30])
+def test_what_scans_have_in_other_layouts_reaches_workers(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, shared_bytes: int
+) -> None:
+    monkeypatch.setattr(worker_pool, "SHARED_TABLE_BYTES", shared_bytes)
+    cities = [pa.array(values).dictionary_encode() for values in (["x", None, "y"], ["z", "z"], [None, "x"])]
+    prices = pa.array([1, 2, None, 4, 5, 6, 7]).cast(pa.decimal128(19)).cast(pa.decimal64(10, 2))
+    table = pa.table({"city": pa.chunked_array(cities), "price": prices})
+    sql = "SELECT city, sum(price)::INTEGER AS price, repeat('y', 2) AS r FROM t GROUP BY city"
+    found = answer(engine.run(sql, {"t": table}, (), Deadline(60.0)))
+    assert {row["city"]: row["price"] for row in found} == {"x": 8, None: 8, "y": None, "z": 9}
 
 
 def test_a_result_that_is_over_cannot_be_interrupted(engine: Engine) -> None:

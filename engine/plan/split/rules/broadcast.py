@@ -4,6 +4,10 @@ Any table of inner joins may be everywhere, as long as one is spread; of LEFT, S
 side. A side whose rows come out without a partner must stay spread, or every host would put them out.
 `engine.plan.split.joins` proves each choice; this module proposes.
 
+A small store is sent as a whole, and what conditions leave of it is left by each host: of rows that were left
+out before, a host's engine does not know, and takes those that came for all that there can be. So it joins
+them late, though they leave little of the others.
+
 What stays is what has most bytes. Sending the others pays where they are little: by themselves, since every
 host holds them in memory; and beside what stays, since gathering all of it sends each row once, and not to
 every host.
@@ -28,7 +32,7 @@ from engine.plan.split.joins import (
     known_types,
     place_joins,
 )
-from engine.plan.split.pieces import cut, cut_table, move_conditions_into_where
+from engine.plan.split.pieces import Piece, cut, cut_table, move_conditions_into_where, whole_table
 from engine.plan.split.placement import Everywhere, Relation, Spread
 from engine.plan.split.planner import Planner, SelectRule
 
@@ -40,6 +44,8 @@ _TIMES = 2
 """How many times the bytes that are sent those that stay must be: the least number of other hosts where it
 matters.
 """
+_WHOLE = 1 / 16
+"""Share of the limit up to which a store is sent as a whole."""
 _WORTHWHILE = 1 / 64
 """Share of the limit up to which everything is gathered: a stage less, and nothing to speak of to send."""
 
@@ -67,12 +73,27 @@ def broadcast(planner: Planner, select: exp.Select, frames: Sequence[Frame]) -> 
     if chosen and inner:
         move_conditions_into_where(select, items)
     for group in chosen:
-        piece = (
-            cut(select, group, planner.placer, connections(group, where, known_types(items)))
-            if inner
-            else cut_table(select, items, group[0], planner.placer)
-        )
-        planner.put_piece(select, piece, RULE)
+        planner.put_piece(select, _piece(planner, select, items, group, where), RULE)
+
+
+def _piece(
+    planner: Planner,
+    select: exp.Select,
+    items: Sequence[Item],
+    group: Sequence[Item],
+    where: Sequence[exp.Expr],
+) -> Piece:
+    """What is sent of a group of tables."""
+    if not is_inner_only(items):
+        return cut_table(select, items, group[0], planner.placer)
+    if len(group) == 1 and _is_small_store(planner, group[0]):
+        return whole_table(select, group[0])
+    return cut(select, group, planner.placer, connections(group, where, known_types(items)))
+
+
+def _is_small_store(planner: Planner, item: Item) -> bool:
+    nbytes = planner.estimator.store_bytes(item.node)
+    return nbytes is not None and nbytes <= planner.sizes.limit_bytes * _WHOLE
 
 
 def tables_to_broadcast(
