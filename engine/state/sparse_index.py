@@ -21,6 +21,8 @@ MANY_NEEDLES = 64
 """From so many needles on the sample pays: the halvings take twenty calls of numpy however few needles there
 are.
 """
+MANY_NUMBERS = 1 << 15
+"""From so many numbers on, likewise: fewer are in the processor's cache themselves."""
 
 Numbers: TypeAlias = npt.NDArray[Any]
 
@@ -56,7 +58,8 @@ class SparseIndex:
         Returns:
             Places of the needles that are found, and the row of each.
         """
-        rows = self._search(needles) if len(needles) >= MANY_NEEDLES else self.numbers.searchsorted(needles)
+        pays = len(needles) >= MANY_NEEDLES and len(self.numbers) >= MANY_NUMBERS
+        rows = self._search(needles) if pays else self.numbers.searchsorted(needles)
         # A needle behind the last number has the row behind the last one; clipped, it is compared with the
         # last number, which it does not equal.
         (found,) = (self.numbers.take(rows, mode="clip") == needles).nonzero()
