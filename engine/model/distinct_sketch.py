@@ -27,6 +27,13 @@ _HASHES = 1 << 32
 _WORD = 8
 _TAKEN = 8
 """How many times as many hashes are looked at as are wanted, and as had too few that differ."""
+_CHUNK_VALUES = 1 << 14
+"""Values are hashed so many at a time: the steps between stay in the processor's cache."""
+_FEW_INTEGERS = 1024
+"""Integers that lie within so many are reduced to those that differ: where few hashes differ, all of them
+are sorted.
+"""
+NO_HASHES: Sketch = np.empty(0, np.uint32)
 
 
 def has_sketch(arrow_type: pa.DataType) -> bool:
@@ -34,22 +41,28 @@ def has_sketch(arrow_type: pa.DataType) -> bool:
     return _is_text(arrow_type) or _fixed_type(arrow_type) is not None
 
 
-def sketch_of(column: pa.Array) -> Sketch:
-    """The sketch of some values.
+def sketch_of(column: pa.Array, known: Sketch = NO_HASHES) -> Sketch:
+    """The sketch of some values, and of those that another one stands for.
 
     Args:
         column: Of a type that has sketches; NULLs are left out.
+        known: The other one; it tells which hashes are too large to count.
     """
     values = column.drop_null() if column.null_count else column
     if not len(values):
-        return np.empty(0, np.uint32)
-    hashes = (_text_words(values) if _is_text(values.type) else _fixed_words(values)) >> np.uint64(32)
-    return _smallest(hashes.astype(np.uint32))
+        return known
+    if _is_text(values.type):
+        return _add_words(known, _text_words(values))
+    numbers = _numbers(values)
+    for start in range(0, len(numbers), _CHUNK_VALUES):
+        some = _leave_out_repeats(numbers[start : start + _CHUNK_VALUES])
+        known = _add_words(known, _number_words(some))
+    return known
 
 
 def unite_sketches(sketches: Sequence[Sketch]) -> Sketch:
     """The sketch of all values that some sketches stand for."""
-    return _smallest(np.concatenate(sketches)) if sketches else np.empty(0, np.uint32)
+    return _distinct(np.concatenate(sketches))[:SKETCH_HASHES].copy() if sketches else NO_HASHES
 
 
 def sketch_text(sketch: Sketch) -> str:
@@ -76,16 +89,18 @@ def distinct_values(sketch: Sketch) -> int:
     return round((SKETCH_HASHES - 1) * _HASHES / (int(sketch[-1]) + 1))
 
 
-def _smallest(hashes: Sketch) -> Sketch:
-    # To sort all of many takes most of the time. Values that come again have equal hashes. A slice would keep
-    # all that were sorted.
-    limit = _HASHES // max(len(hashes), 1) * _TAKEN * SKETCH_HASHES
-    while limit < _HASHES // _TAKEN:
-        few = _distinct(hashes[hashes < limit])
-        if len(few) >= SKETCH_HASHES:
-            return few[:SKETCH_HASHES].copy()
+def _add_words(known: Sketch, words: Words) -> Sketch:
+    """A sketch, and the hashes that words begin with."""
+    # To sort all of many takes most of the time. Values that come again have equal hashes.
+    limit = _HASHES // len(words) * _TAKEN * SKETCH_HASHES
+    if len(known) == SKETCH_HASHES:
+        limit = int(known[-1])
+    while True:
+        few = words[words < np.uint64(limit << 32)] if limit < _HASHES // _TAKEN else words
+        united = _distinct(np.concatenate([known, (few >> np.uint64(32)).astype(np.uint32)]))
+        if len(united) >= SKETCH_HASHES or few is words:
+            return united[:SKETCH_HASHES].copy()  # a slice would keep all that were sorted
         limit *= _TAKEN
-    return _distinct(hashes)[:SKETCH_HASHES].copy()
 
 
 def _distinct(hashes: Sketch) -> Sketch:
@@ -113,16 +128,34 @@ def _fixed_type(arrow_type: pa.DataType) -> np.dtype[Any] | None:
     return None
 
 
-def _fixed_words(column: pa.Array) -> Words:
-    """A hash of each number: equal numbers of two widths have the same, as columns grow wider."""
+def _numbers(column: pa.Array) -> npt.NDArray[Any]:
+    """The values of a column."""
     dtype = _fixed_type(column.type)
     assert dtype is not None
-    values = np.frombuffer(column.buffers()[1], dtype)[column.offset : column.offset + len(column)]
+    values: npt.NDArray[Any] = np.frombuffer(column.buffers()[1], dtype)
+    return values[column.offset : column.offset + len(column)]
+
+
+def _leave_out_repeats(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Integers that lie close together, each once; others as they are."""
+    if values.ndim > 1 or values.dtype.kind == "f":
+        return values
+    low, high = values.min(), values.max()
+    if int(high) - int(low) >= min(_FEW_INTEGERS, len(values)):
+        return values
+    # What is too large for this type wraps, and wraps back.
+    base = low.astype(np.int64)
+    different: npt.NDArray[Any] = np.flatnonzero(np.bincount(values.astype(np.int64) - base)) + base
+    return different.astype(values.dtype)
+
+
+def _number_words(values: npt.NDArray[Any]) -> Words:
+    """A hash of each number: equal numbers of two widths have the same, as columns grow wider."""
     if values.ndim > 1:
         return mix(mix(values[:, 0]) ^ values[:, 1])
     if values.dtype.kind == "f":
-        return mix((values.astype(np.float64) + 0.0).view(np.uint64))
-    return mix(values.astype(np.uint64 if values.dtype.kind == "u" else np.int64).view(np.uint64))
+        return mix((values.astype(np.float64, copy=False) + 0.0).view(np.uint64))
+    return mix(values.astype(np.uint64 if values.dtype.kind == "u" else np.int64, copy=False).view(np.uint64))
 
 
 def _text_words(column: pa.Array) -> Words:

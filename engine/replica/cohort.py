@@ -96,6 +96,8 @@ class Cohort:
         self._stopping = stopping or Event()
         self._queue = CommitQueue(group, changelog, stops_at)
         self._has_failed = False
+        self._uncompacted: list[PartitionStore] = []
+        """Partitions that got rows, and for which compaction was not requested since."""
         # Kept, so that an epoch costs what it touches: there can be thousands of partitions.
         self._is_even = False
         self._applied_sum: int | None = None
@@ -221,9 +223,10 @@ class Cohort:
                 workers = self._large_workers if is_readable else self._builders
                 self._build_each(lambda key: self._build(commit, key, changes[key]), changes, workers)
             else:
-                self._run_for_each(lambda key: self._apply(commit, key, changes[key]), changes)
+                self._apply_each(commit, changes)
         except BaseException:
             self._queue.clear()  # the changelog may have other commits by now: they are to be read again
+            self.request_compaction()
             raise
         if commit.epoch // EPOCHS_BETWEEN_ADVANCES > self.epoch // EPOCHS_BETWEEN_ADVANCES:
             for key, store in self.partitions.items():
@@ -238,24 +241,29 @@ class Cohort:
         self.meter.end_step()
         return commit
 
-    def _run_for_each(self, work: Callable[[PartitionKey], None], keys: Iterable[PartitionKey]) -> None:
-        """Do something to each of some partitions. Also where it fails for one, all are done when this ends.
-
-        What is tried next is made for the epochs that the partitions have reached: one that still came to
-        another would fold its rows twice. They are compacted only then: merges would take processors and the
-        interpreter from the partitions that the epoch waits for.
+    def _apply_each(self, commit: Commit, changes: Mapping[PartitionKey, Changes]) -> None:
+        """Apply changes to each partition. Also where it fails for one, all are done when this ends: what is
+        tried next is made for the epochs that the partitions have reached, and one that still came to another
+        would fold its rows twice.
         """
-        begun = {key: self._workers.submit(work, key) for key in keys}
-        wait(begun.values())
-        for key in begun:
-            self._request_compaction(self.partitions[key])
-        for each in begun.values():
+        self._uncompacted += [self.partitions[key] for key in changes]
+        begun = [self._workers.submit(self._apply, commit, key, changes[key]) for key in changes]
+        wait(begun)
+        for each in begun:
             each.result()
+
+    def request_compaction(self) -> None:
+        """Have the partitions compacted that got rows. Once these can be read: merges would take processors
+        and the interpreter from what readers wait for.
+        """
+        for store in self._uncompacted:
+            self._request_compaction(store)
+        self._uncompacted.clear()
 
     def _build_each(
         self, work: Callable[[PartitionKey], None], keys: Iterable[PartitionKey], workers: Executor
     ) -> None:
-        """As `_run_for_each` for what takes long: beside what is to be soon, and a few at once. What is not
+        """As `_apply_each` for what takes long: beside what is to be soon, and a few at once. What is not
         begun when one fails, or the host stops, is not done.
         """
         waiting, begun = list(keys), set[Future[None]]()

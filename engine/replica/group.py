@@ -808,6 +808,7 @@ class GroupState:
         if self._look_ahead(Track.LATE, last=self._main.epoch):
             self._aim(Track.LATE)
             self._take(Track.LATE)
+            late.request_compaction()
             self._report()
         elif late.epoch < self._main.epoch:
             # What the others have read was dropped since.
@@ -965,6 +966,7 @@ class GroupState:
         """Take note that the partitions have come to another epoch, and show it."""
         self._committed_at, self._is_unpublished = committed_at, True
         self._publish()
+        self._main.request_compaction()
         if self.view is None:
             self._publish_past(committed_at)
             self._report()
@@ -989,6 +991,7 @@ class GroupState:
         if self._committed_at is None:
             return  # the epoch has left the changelog; the next step goes on from a snapshot
         self._views.publish(self._view_of_begun_stores(self._committed_at), self._setup.clock())
+        self._main.request_compaction()  # before it is reported: who waits for the epoch waits for this, too
         self._past_views.clear()
         self._is_unpublished = False
         self._state = self._state.publish()

@@ -70,6 +70,11 @@ class GroupView:
         return {name: store.definition for name, store in self.stores.items()}
 
     @cached_property
+    def readable(self) -> ReadableEpoch:
+        """The epoch, for reports."""
+        return ReadableEpoch(self.epoch, self.committed_at, self.generation, self.digest)
+
+    @cached_property
     def _whole(self) -> Mapping[StoreName, StateView]:
         return {
             name: store
@@ -374,9 +379,7 @@ class RetainedViews:
         assert self.newest is not None
         views = [*(retained.view for retained in self._older), self.newest]
         self._by_epoch = {view.epoch: view for view in views}
-        self.readable = tuple(
-            ReadableEpoch(view.epoch, view.committed_at, view.generation, view.digest) for view in views
-        )
+        self.readable = tuple(view.readable for view in views)
 
     @property
     def pinned_epochs(self) -> int:

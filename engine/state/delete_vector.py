@@ -73,11 +73,15 @@ class DeleteVector:
         Args:
             rows: Rows that are not dead, each once.
         """
-        added = np.sort(rows.astype(np.uint32))
+        dead_rows = self.dead_rows + len(rows)
         number = max(_FIRST_NUMBER, self.runs[-1].number + 1 if self.runs else 0)
+        if self.rows <= BITS_ONLY_ROWS:
+            runs = (*self.runs, DeadRun(number, rows.astype(np.uint32)))
+            return DeleteVector(self.rows, _set_bits(self.rows, self.bits, runs), (), dead_rows)
+        # They mostly come in order: a stable sort only looks.
+        added = np.sort(rows.astype(np.uint32), kind="stable")
         runs = _merge_runs([*self.runs, DeadRun(number, added)])
-        dead_rows = self.dead_rows + len(added)
-        if self.rows <= BITS_ONLY_ROWS or sum(len(run.rows) for run in runs) * ROWS_PER_DEAD > self.rows:
+        if sum(len(run.rows) for run in runs) * ROWS_PER_DEAD > self.rows:
             return DeleteVector(self.rows, _set_bits(self.rows, self.bits, runs), (), dead_rows)
         return DeleteVector(self.rows, self.bits, runs, dead_rows)
 

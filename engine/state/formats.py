@@ -221,7 +221,7 @@ class SegmentRecord:
             columns |= {
                 f"low {number}": entry.low,
                 f"high {number}": entry.high,
-                f"known {number}": pa.array(entry.known.tolist(), pa.bool_()),
+                f"known {number}": pa.array(entry.known),
             }
         numbers: dict[str, object] = {
             "format": STATE_FORMAT,

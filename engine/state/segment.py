@@ -123,9 +123,13 @@ class PartitionContext:
         """Name of a stored column to its number."""
         return {name: column.number for name, column in zip(self.schema.names, self.columns, strict=True)}
 
+    @cached_property
+    def _types(self) -> Mapping[int, pa.DataType]:
+        return {KEY_COLUMN: pa.binary(), **dict(enumerate(self.schema.types))}
+
     def column_type(self, column: int) -> pa.DataType:
         """Arrow type of a stored column."""
-        return pa.binary() if column == KEY_COLUMN else self.schema.field(column).type
+        return self._types[column]
 
     def sort_keys(self, key_column: pa.Array) -> Keys:
         """Sort keys from the stored column `key_column`."""

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from engine.model.distinct_sketch import Sketch, has_sketch, sketch_of, unite_sketches
+from engine.model.distinct_sketch import NO_HASHES, Sketch, has_sketch, sketch_of
 from engine.processes.right_of_way import RIGHT_OF_WAY
 from engine.state import keys as sort_keys
 from engine.state.cache import WHOLE, CacheKey
@@ -228,6 +228,7 @@ class _ColumnBuilder:
 
     Attributes:
         nbytes: Arrow bytes of the blocks so far.
+        sketch: The sketch of the blocks so far; None where there is none.
     """
 
     def __init__(self, column: int, context: PartitionContext, *, is_sketched: bool) -> None:
@@ -236,8 +237,8 @@ class _ColumnBuilder:
         self._statistics = (
             StatisticsBuilder(arrow_type) if column != KEY_COLUMN and has_statistics(arrow_type) else None
         )
-        self._sketches: list[Sketch] | None = (
-            [] if is_sketched and column != KEY_COLUMN and has_sketch(arrow_type) else None
+        self.sketch: Sketch | None = (
+            NO_HASHES if is_sketched and column != KEY_COLUMN and has_sketch(arrow_type) else None
         )
 
     def add(self, block: pa.Array) -> None:
@@ -245,18 +246,13 @@ class _ColumnBuilder:
         self.nbytes += block.nbytes
         if self._statistics is not None:
             self._statistics.add(block)
-        if self._sketches is not None:
-            self._sketches.append(sketch_of(block))
+        if self.sketch is not None:
+            self.sketch = sketch_of(block, self.sketch)
 
     @property
     def statistics(self) -> ColumnStatistics | None:
         """The statistics; None where the column has none."""
         return None if self._statistics is None else self._statistics.finish()
-
-    @property
-    def sketch(self) -> Sketch | None:
-        """The sketch; None where there is none."""
-        return None if self._sketches is None else unite_sketches(self._sketches)
 
 
 class _KeyBuilder:

@@ -30,8 +30,8 @@ keys.
 GATHERED_BYTES = MIB // 2
 """Blocks are gathered together up to this size: to gather has a price for each block of the inputs."""
 LARGE_MERGE_SHARE = 16
-"""What a merge makes that is larger than this part of the cache comes there when it counts: before, it would
-drive out what it is made of.
+"""What a merge makes that is larger than this part of the cache, and than the room in it, comes there when it
+counts: before, it would drive out what it is made of.
 """
 RowNumbers = npt.NDArray[np.uint32]
 """Row numbers through all inputs of a merge: half the memory of numpy's own."""
@@ -118,7 +118,8 @@ class Merge:
     def builder(self, identity: SegmentId, options: StateOptions, *, is_sketched: bool) -> SegmentBuilder:
         """A builder for the merged segment."""
         hot = self._hot = self._find_hot_blocks(block_rows_of(self.rows, self.widest, options))
-        is_large = self.nbytes * LARGE_MERGE_SHARE > self._context.cache.capacity
+        cache = self._context.cache
+        is_large = self.nbytes > max(cache.capacity // LARGE_MERGE_SHARE, cache.capacity - cache.nbytes)
         if not is_large:
             self._hot = {}
         return SegmentBuilder(

@@ -206,10 +206,14 @@ class SegmentStore:
         if not len(order):
             return [], []
         is_sketched = len(order) * SKETCHED_SHARE >= partition_rows
-        if not is_held or rows.nbytes > HELD_BYTES:
+        nbytes = rows.nbytes
+        if not is_held or nbytes > HELD_BYTES:
             written = self.write_rows(context, rows, keys, order, is_logged=True, is_sketched=is_sketched)
             return written, []
-        builder = self._builder(context, rows, len(order), is_sketched=is_sketched)
+        # All of it is one block, however wide each column is.
+        builder = SegmentBuilder(
+            self.allocate(), len(order), nbytes, context, self._options, is_sketched=is_sketched
+        )
         pairs = [*build_segment(builder, context, rows, keys, order)]
         return [LiveSegment(self._track(builder.finish()))], pairs
 

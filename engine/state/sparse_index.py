@@ -22,6 +22,8 @@ SOME_NEEDLES, MANY_NEEDLES = 11, 48
 """From so many needles on the sample pays: with some, four calls of numpy look at the whole run of each; with
 many, halving the runs takes twenty calls, and looks at five numbers of each.
 """
+MANY_NUMBERS = 1 << 15
+"""From so many numbers on, likewise: fewer are in the processor's cache themselves."""
 _RUN = np.arange(STRIDE)
 
 Numbers: TypeAlias = npt.NDArray[Any]
@@ -58,8 +60,8 @@ class SparseIndex:
         Returns:
             Places of the needles that are found, and the row of each.
         """
-        count = len(needles)
-        rows = self.numbers.searchsorted(needles) if count < SOME_NEEDLES else self._search(needles)
+        pays = len(needles) >= SOME_NEEDLES and len(self.numbers) >= MANY_NUMBERS
+        rows = self._search(needles) if pays else self.numbers.searchsorted(needles)
         # A needle behind the last number has the row behind the last one; clipped, it is compared with the
         # last number, which it does not equal.
         (found,) = (self.numbers.take(rows, mode="clip") == needles).nonzero()

@@ -23,7 +23,7 @@ from engine.scan import Interval
 MAX_TEXT_BYTES = 64
 
 _Bound: TypeAlias = Any
-"""The smallest or the largest value of a block: a number of Python's where the block is numbers and has no
+"""The smallest or the largest value of a block: a number of numpy's where the block is numbers and has no
 NULL, else a scalar of Arrow's; None where it cannot be relied on.
 """
 
@@ -124,13 +124,18 @@ class StatisticsBuilder:
 
     def __init__(self, arrow_type: pa.DataType) -> None:
         self._arrow_type = arrow_type
+        self._is_numeric = pa.types.is_integer(arrow_type) or pa.types.is_floating(arrow_type)
         self._lows: list[_Bound] = []
         self._highs: list[_Bound] = []
         self._known: list[bool] = []
 
     def add(self, block: pa.Array) -> None:
         """Take the next block."""
-        low, high = _bounds(block)
+        if self._is_numeric and len(block) and not block.null_count:
+            values = block.to_numpy()  # numpy is faster on small blocks, and a NaN comes through as the bound
+            low, high = np.minimum.reduce(values), np.maximum.reduce(values)
+        else:
+            low, high = _bounds(block)
         is_known = _is_reliable(low, high)
         self._known.append(is_known)
         self._lows.append(low if is_known else None)
@@ -139,9 +144,14 @@ class StatisticsBuilder:
     def finish(self) -> ColumnStatistics:
         """The statistics, with an entry for each block."""
         return ColumnStatistics(
-            pa.array(self._lows, self._arrow_type),
-            pa.array(self._highs, self._arrow_type),
-            np.array(self._known, np.bool_),
+            self._array(self._lows), self._array(self._highs), np.array(self._known, np.bool_)
+        )
+
+    def _array(self, bounds: list[_Bound]) -> pa.Array:
+        if bounds and all(isinstance(bound, np.generic) for bound in bounds):
+            return pa.array(np.array(bounds), self._arrow_type)
+        return pa.array(
+            [bound.item() if isinstance(bound, np.generic) else bound for bound in bounds], self._arrow_type
         )
 
 
@@ -175,13 +185,6 @@ def constant_statistics(value: pa.Scalar, blocks: int) -> ColumnStatistics:
 
 
 def _bounds(block: pa.Array) -> tuple[_Bound, _Bound]:
-    if (
-        (pa.types.is_integer(block.type) or pa.types.is_floating(block.type))
-        and len(block)
-        and not block.null_count
-    ):
-        values = block.to_numpy()  # numpy is faster on small blocks, and a NaN comes through as the bound
-        return np.minimum.reduce(values).item(), np.maximum.reduce(values).item()
     if pa.types.is_floating(block.type) and pc.any(pc.is_nan(block)).as_py():
         return math.nan, math.nan
     bounds = pc.min_max(block)
@@ -190,7 +193,7 @@ def _bounds(block: pa.Array) -> tuple[_Bound, _Bound]:
 
 def _is_reliable(low: _Bound, high: _Bound) -> bool:
     if not isinstance(low, pa.Scalar):
-        return not math.isnan(low)
+        return bool(low == low)  # noqa: PLR0124 - only a NaN differs from itself
     if low.is_valid and (pa.types.is_string(low.type) or pa.types.is_binary(low.type)):
         return bool(max(low.as_buffer().size, high.as_buffer().size) <= MAX_TEXT_BYTES)
     return True

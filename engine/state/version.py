@@ -224,8 +224,8 @@ def mark_dead(located: Sequence[Located]) -> list[LiveSegment]:
     Returns:
         The segments that still have live rows.
     """
-    changed = [found.entry.mark_dead(found.rows) for found in located]
-    return [entry for entry in changed if entry.live_rows]
+    left = [found for found in located if len(found.rows) < found.entry.live_rows]
+    return [found.entry.mark_dead(found.rows) for found in left]
 
 
 def supersede(segments: Sequence[LiveSegment], keys: Keys) -> list[LiveSegment]:

@@ -141,6 +141,36 @@ def test_no_partition_goes_on_behind_a_failure(
         partition.close()
 
 
+def test_partitions_are_compacted_once_they_are_to_be_or_an_epoch_has_failed(
+    changelog: Changelog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Merges would take the interpreter from what readers wait for. Of a full disk they may make room."""
+    store = define("debit")
+    with open_appender(changelog, [store]) as appender:
+        for account in range(2):
+            appender.append({"debit": pa.table({"account": [account], "amount": [account]}, store.schema)})
+    found: list[PartitionStore] = []
+    with ThreadPoolExecutor(1) as workers, closing(empty_partition(store, tmp_path)) as partition:
+        cohort = Cohort(GROUP, changelog, workers, found.append, Epoch(0))
+        cohort.partitions.update({(store.name, PartitionId(number)): partition for number in range(2)})
+        cohort.look_ahead(last=Epoch(2))
+        while cohort.epoch < 2:
+            take(cohort, store)
+        assert not found
+        cohort.request_compaction()
+        cohort.request_compaction()
+        assert found == [partition]
+
+        def fail(*_: object, **__: object) -> None:
+            raise Unavailable("The disk does not answer.")
+
+        monkeypatch.setattr(PartitionStore, "apply", fail)
+        cohort.look_ahead()
+        with pytest.raises(Unavailable):
+            take(cohort, store)
+        assert found == [partition] * 2
+
+
 def test_what_was_found_and_not_seen_to_count_is_not_taken(
     changelog: Changelog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

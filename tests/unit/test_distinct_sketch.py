@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from engine.model.distinct_sketch import (
+    NO_HASHES,
     SKETCH_HASHES,
     distinct_values,
     has_sketch,
@@ -20,6 +21,7 @@ from engine.model.distinct_sketch import (
     sketch_text,
     unite_sketches,
 )
+from tests.support.seeds import seeded_generator
 
 MANY = 50_000
 COLUMNS: dict[str, pa.Array] = {
@@ -47,6 +49,32 @@ def test_parts_come_to_the_same_as_the_whole(name: str) -> None:
     column = COLUMNS[name]
     parts = [column[:20_000], column[10_000:30_001], column[30_001:], column[:0]]
     assert unite_sketches(list(map(sketch_of, parts))).tolist() == sketch_of(column).tolist()
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_block_after_block_comes_to_the_same_as_the_whole(name: str) -> None:
+    column = COLUMNS[name]
+    sketch = NO_HASHES
+    for part in (column[:100], column[100:101], column[:0], column[101:30_001], column[20_000:]):
+        sketch = sketch_of(part, sketch)
+    assert sketch.tolist() == sketch_of(column).tolist()
+
+
+@pytest.mark.parametrize("width", [8, 16, 32, 64])
+@pytest.mark.parametrize("is_signed", [True, False])
+@pytest.mark.parametrize("count", [30, 200])
+def test_integers_that_lie_together_are_taken_for_what_they_are(
+    width: int, is_signed: bool, count: int
+) -> None:
+    """At both ends of their type; and those that come again are hashed once."""
+    dtype = np.dtype(f"{'i' if is_signed else 'u'}{width // 8}")
+    bounds = np.iinfo(dtype)
+    for first in (bounds.min, bounds.max - count + 1):
+        different = np.arange(first, first + count, dtype=dtype)
+        repeated = pa.array(seeded_generator(width).permutation(np.tile(different, 300)))
+        assert sketch_of(repeated).tolist() == sketch_of(pa.array(different)).tolist()
+        apart = [sketch_of(pa.array([value], repeated.type)) for value in different]
+        assert sketch_of(repeated).tolist() == unite_sketches(apart).tolist()
 
 
 def test_values_that_come_again_count_once() -> None:

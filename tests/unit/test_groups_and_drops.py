@@ -62,11 +62,14 @@ class Host:
     Attributes:
         changelog: What it follows.
         due: Snapshots that it is to write.
+        compacted: For each request to compact a partition, the epochs that could be read, and that were
+            reported.
     """
 
     def __init__(self, root: str, directory: Path, workers: ThreadPoolExecutor) -> None:
         self.changelog = Changelog.open(root)
         self.due: list[tuple[GroupView, Commit]] = []
+        self.compacted: list[tuple[Epoch, Epoch]] = []
         clock = count(0, 1000)
         self.state = GroupState(
             GROUP,
@@ -79,13 +82,19 @@ class Host:
                 held=lambda definition: range(definition.partitions),  # type: ignore[arg-type, return-value]
                 retention=Retention(seconds=0.0, versions=2, bytes=1 << 20),
                 workers=workers,
-                request_compaction=lambda group, store: None,
+                request_compaction=lambda group, store: self.note_compaction(),
                 snapshot=lambda view, commit: self.due.append((view, commit)),
                 snapshot_after=EPOCH_WEIGHT,
                 now=lambda: NOW,
                 clock=lambda: float(next(clock)),
             ),
         )
+
+    def note_compaction(self) -> None:
+        """Note what can be read as a partition is to be compacted."""
+        view = self.state.view
+        if view is not None:
+            self.compacted.append((view.epoch, self.state.reported[0].newest))
 
     def look(self) -> None:
         """Take up what is new of the stores."""
@@ -377,6 +386,22 @@ def test_a_snapshot_has_nothing_of_a_store_that_begins_later(root: str, host: Ho
     before = [view for view, _ in host.due if not view.generation]
     assert before
     assert all(set(view.stores) == {"limits"} for view in before)
+
+
+def test_an_epoch_can_be_read_before_partitions_are_merged_and_is_reported_behind_that(
+    root: str, host: Host
+) -> None:
+    """Merges take processors and the interpreter from what readers wait for; and who has waited for an epoch,
+    and waits for the merges behind it, is not to come before these were asked for.
+    """
+    appender = open_appender(Changelog.open(root), [ACCOUNTS])
+    append(appender, 1, ACCOUNTS)
+    host.look()
+    host.step()
+    epoch = append(appender, 2, ACCOUNTS)
+    host.compacted.clear()
+    host.step()
+    assert set(host.compacted) == {(epoch, Epoch(epoch - 1))}
 
 
 OTHER_LIMITS = replace(

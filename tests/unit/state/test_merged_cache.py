@@ -4,6 +4,7 @@ was not is not.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from engine.model.schema import Epoch, PartitionId, define_store
 from engine.state import segment_merge
 from engine.state.cache import ColumnCache
 from engine.state.partition import PartitionStore
+from engine.state.rocks import Rocks
 from engine.state.state_options import StateOptions
 from tests.support.partitions import view_of
 from tests.support.seeds import seeded_generator
@@ -85,3 +87,26 @@ def test_a_merge_leaves_the_cache_as_it_found_it(
             cache.loads = 0
             look_up(store, random.choice(hot, 200))
             assert cache.loads <= 12, "nearly all is found"
+
+
+@pytest.mark.parametrize("room", [0, ROWS * 24])
+def test_what_a_large_merge_makes_is_read_again_only_where_the_cache_had_no_room_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int
+) -> None:
+    monkeypatch.setattr(segment_merge, "LARGE_MERGE_SHARE", 1 << 30)
+    read: list[bytes] = []
+    get_all = Rocks.get_all
+
+    def note(rocks: Rocks, keys: Sequence[bytes]) -> list[bytes | None]:
+        read.extend(key for key in keys if key.startswith(b"b"))
+        return get_all(rocks, keys)
+
+    monkeypatch.setattr(Rocks, "get_all", note)
+    cache = ColumnCache(ROWS * 25 + room)
+    with closing(PartitionStore(STORE, PartitionId(0), tmp_path, cache, OPTIONS)) as store:
+        for epoch in range(INPUTS):
+            store.apply(Epoch(epoch + 1), rows(np.arange(epoch, ROWS, INPUTS)))
+        store.compact_fully()
+        (entry,) = store.version.segments
+        assert bool(read) == (not room)
+        assert entry.segment.kept_blocks(1).all()

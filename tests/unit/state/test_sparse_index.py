@@ -7,15 +7,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.state.sparse_index import MANY_NEEDLES, SOME_NEEDLES, STRIDE, SparseIndex
+from engine.state.sparse_index import MANY_NEEDLES, MANY_NUMBERS, SOME_NEEDLES, STRIDE, SparseIndex
 
 
+@pytest.mark.parametrize("many", [1, MANY_NUMBERS])
 @pytest.mark.parametrize("rows", [1, STRIDE - 1, STRIDE, STRIDE + 1, 5 * STRIDE, 1000])
 @pytest.mark.parametrize("kind", [np.int64, np.uint64, np.int8])
 @pytest.mark.parametrize("together", [SOME_NEEDLES - 1, SOME_NEEDLES, MANY_NEEDLES - 1, 10_000])
 def test_every_number_and_no_other_is_found(
-    rows: int, kind: type[np.signedinteger[Any] | np.unsignedinteger[Any]], together: int
+    rows: int,
+    kind: type[np.signedinteger[Any] | np.unsignedinteger[Any]],
+    together: int,
+    many: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """Of few numbers, too, which are searched without the sample where there are no more."""
+    monkeypatch.setattr("engine.state.sparse_index.MANY_NUMBERS", many)
     bounds = np.iinfo(kind)
     numbers = np.unique(np.linspace(bounds.min // 2, bounds.max // 2, rows).astype(kind))
     ends = np.array([bounds.min, bounds.max], kind)
