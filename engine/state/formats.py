@@ -66,6 +66,9 @@ PAGE_FENCES = 0xFFFC
 BESIDE_COLUMNS = (LIVE_FLAGS, KEY_FILTER, PAGE_FENCES)
 """What the cache may have of a segment beside its columns, whole."""
 MANIFEST = b"M"
+DEAD_RUN_MARK = b"d"
+SEGMENT_MARKS = (b"s", b"b", DEAD_RUN_MARK, b"D")
+"""How the keys of what is stored of a segment begin."""
 _END_OF_STREAM = b"\xff\xff\xff\xff\0\0\0\0"
 """Of an Arrow IPC stream: what a writer of one batch takes most of its time for is that it can take more."""
 _CHECKSUM = struct.Struct("<8sI")
@@ -105,7 +108,7 @@ def dead_run_range(segment: SegmentId) -> tuple[bytes, bytes]:
 def segment_ranges(segment: SegmentId) -> list[tuple[bytes, bytes]]:
     """Everything that is stored of a segment."""
     low, high = segment.to_bytes(8, "big"), (segment + 1).to_bytes(8, "big")
-    return [(mark + low, mark + high) for mark in (b"s", b"b", b"d", b"D")]
+    return [(mark + low, mark + high) for mark in SEGMENT_MARKS]
 
 
 @dataclass(frozen=True)
