@@ -914,15 +914,15 @@ class GroupState:
 
     def _take(self, track: Track) -> Commit:
         """Apply the commits that were found; the last of them that was taken."""
-        cohort = self._cohort(track)
+        cohort, is_readable = self._cohort(track), self.view is not None and track is Track.MAIN
         try:
-            collected = cohort.collect(self._stores_of)
+            collected = cohort.collect(self._stores_of, is_readable=is_readable)
         except Corrupt:
             self._state = self._state.block(track)
             raise
         before, began = cohort.epoch, self._setup.clock()
         try:
-            commit = cohort.apply(collected, is_readable=self.view is not None and track is Track.MAIN)
+            commit = cohort.apply(collected, is_readable=is_readable)
         except UnreadableRowsError:
             self._state = self._state.block(track)
             raise
