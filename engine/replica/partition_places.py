@@ -4,7 +4,6 @@ some others of it, so that a host may have thousands.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,26 +46,12 @@ def place_of(directory: Path, definition: StoreDefinition, partition: PartitionI
         return Place(own)
     # Partitions are applied in their order, side by side, and neighbours wait for each other in one RocksDB.
     number = partition % (definition.partitions // PARTITIONS_TOGETHER)
-    return Place(_path(definition) / f"shared-{number}", is_shared=True)
-
-
-def together(
-    directory: Path, definition: StoreDefinition, partitions: Iterable[PartitionId]
-) -> Mapping[Place, Collection[PartitionId]]:
-    """Some partitions of a store, by where they are."""
-    found: dict[Place, list[PartitionId]] = {}
-    for partition in partitions:
-        found.setdefault(place_of(directory, definition, partition), []).append(partition)
-    return found
+    return Place(own.with_name(f"shared-{number}"), is_shared=True)
 
 
 def partition_path(definition: StoreDefinition, partition: PartitionId) -> Path:
     """Where a partition is in the data directory that has a RocksDB of its own."""
-    return _path(definition) / str(partition)
-
-
-def _path(definition: StoreDefinition) -> Path:
-    return store_path(definition.group, definition.name, definition.since)
+    return store_path(definition.group, definition.name, definition.since) / str(partition)
 
 
 def store_path(group: GroupName, store: StoreName, since: int) -> Path:

@@ -14,6 +14,9 @@
                                             wrote it
     D segment:8                             dead rows that no `d` entry has: a bit for each row of the segment
 
+In a RocksDB that several partitions share, in a directory `shared-N`, the number of the partition stands before
+each key: 4 bytes, big-endian.
+
 The metadata of a segment may have `sketches`: those of large segments do, but not where an older version wrote
 them.
 

@@ -102,9 +102,8 @@ class PartitionStore:
         data = self._storage.get(MANIFEST)
         known = None if data is None else Manifest.from_bytes(data)
         generation = 0 if known is None else known.generation
-        self._shape = shape = Shape.open(
-            Migrated(definition_at(generation), generation), self._storage, cache
-        )
+        definition = definition_at(generation)
+        self._shape = shape = Shape.open(Migrated(definition, generation), self._storage, cache)
         manifest = known or Manifest(store, partition, shape.columns, Epoch(0), SegmentId(1), ())
         if (manifest.store, manifest.partition) != (store, partition):
             raise Corrupt(
@@ -118,7 +117,7 @@ class PartitionStore:
                 "changelog has, which may have been restored from an older copy.",
                 "another shape than the changelog has",
             )
-        created = definition_at(0)
+        created = definition_at(0) if generation else definition
         self._created = numbers = {
             name: column.number
             for name, column in zip(created.stored_schema.names, created.columns, strict=True)

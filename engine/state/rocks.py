@@ -1,5 +1,5 @@
-"""One partition's RocksDB, as the storage that the partition store needs. The only module that imports
-rocksdict.
+"""The RocksDB of a partition, or of several (`engine.state.shared_storage`), as the storage that partition
+stores need. The only module that imports rocksdict.
 
 What is relied on: a `WriteBatch` is applied whole or not at all, writes reach the write-ahead log in their
 order, and RocksDB's checksums are verified on every read. The log is not synced: after a crash of the process
