@@ -782,9 +782,8 @@ class GroupState:
         Raises:
             LivestateError: A partition cannot be put aside; the next call tries again.
         """
-        opened = self._partitions.partitions_of(self._definitions.found)
-        found = {key: what for key, what in self._damage.items() if key in opened}
-        damage = {each: what for key, what in found.items() for each in self._partitions.sharing(key)}
+        found = {key: what for key, what in self._damage.items() if key[0] in self._definitions.found}
+        damage = self._partitions.with_sharing(found)
         if not damage or self._state.stage is Stage.WAITING:
             return False
         self._note_damage(damage)

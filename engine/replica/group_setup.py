@@ -145,13 +145,15 @@ class GroupSetup:
         Raises:
             Unavailable: The disk does not answer.
         """
-        path = self.place_of(definition, partition).path
-        aside = self.directory / ASIDE / path
+        place = self.place_of(definition, partition)
+        path, aside = self.directory / place.path, self.directory / ASIDE / place.path
         try:
-            if (self.directory / path).exists():
+            if path.exists():
                 shutil.rmtree(aside, ignore_errors=True)
                 aside.parent.mkdir(parents=True, exist_ok=True)
-                (self.directory / path).rename(aside)
+                path.rename(aside)
+                if self.place_of(definition, partition) != place:
+                    path.mkdir()  # it stays where it is: those that share another place are open there
         except OSError as error:
             raise Unavailable(
                 f"Partition {partition} of store {definition.name} cannot be put aside on the disk "

@@ -93,7 +93,18 @@ class OpenPartitions:
         aside with all of them.
         """
         place = self._places.get(key)
+        if place is None or not place.is_shared:
+            return [key]
         return [each for each, found in self._places.items() if found == place]
+
+    def with_sharing(self, damage: Mapping[PartitionKey, str]) -> Mapping[PartitionKey, str]:
+        """What is damaged of each partition, and of those that share its place.
+
+        Args:
+            damage: What is damaged of some partitions.
+        """
+        by_place = {self._places[key]: what for key, what in damage.items() if key in self._places}
+        return {key: by_place[place] for key, place in self._places.items() if place in by_place}
 
     def reopen_empty(self, definition: StoreDefinition, number: PartitionId) -> Sequence[PartitionKey]:
         """Put aside what an open partition has, and open it without any rows; likewise all that share its
@@ -107,10 +118,13 @@ class OpenPartitions:
             Those that were opened.
 
         Raises:
-            LivestateError: It cannot be put aside or opened; it is open as it was, or is not there any more.
+            LivestateError: It cannot be put aside or opened; the next call tries again.
         """
         keys = self.sharing((definition.name, number))
-        self._put_aside(definition, keys)
+        if all(
+            key in self._opened for key in keys
+        ):  # else an earlier call has put them aside, and failed then
+            self._put_aside(definition, keys)
         self._open_each(definition, keys)
         return keys
 
@@ -164,8 +178,6 @@ class OpenPartitions:
         self._setup.put_aside(definition, keys[0][1])
         for key in opened:
             del self._opened[key]
-        for key in keys:
-            self._places[key] = self._setup.place_of(definition, key[1])
 
     def _shape(self, store: StoreName, generation: int) -> StoreDefinition:
         """What a store is at the generation of a partition.

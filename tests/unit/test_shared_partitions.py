@@ -8,18 +8,21 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from engine.changelog import Catalog, Changelog, open_appender
-from engine.model.schema import PartitionId
+from engine.errors import Unavailable
+from engine.model.schema import PartitionId, StoreDefinition
 from engine.replica.directory_inspection import DirectoryInspection
-from engine.replica.group_setup import ASIDE
+from engine.replica.group_setup import ASIDE, GroupSetup
 from engine.replica.partition_places import place_of
 from engine.state.formats import MANIFEST, SegmentId, segment_key
+from engine.state.partition import PartitionStore
 from engine.state.rocks import Rocks
-from engine.state.shared_storage import StoragePart
+from engine.state.shared_storage import StoragePart, partitions_within
 from engine.state.state_options import StateOptions
 from tests.support.following import GROUP, PARTITIONS, define, run_follower
 from tests.support.waiting import wait_until
@@ -117,6 +120,35 @@ def test_what_is_found_damaged_later_likewise(changelog: Changelog, tmp_path: Pa
         assert amounts(follower) == AMOUNTS
 
 
+@pytest.mark.parametrize("place", [0, 1])
+def test_they_are_opened_again_where_that_fails_at_first(
+    changelog: Changelog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: int
+) -> None:
+    build(changelog, tmp_path)
+    failing = together(tmp_path)[place]
+    opened, failed = GroupSetup.open, list[PartitionId]()
+
+    def fail_once(
+        self: GroupSetup, definition: StoreDefinition, partition: PartitionId, *shapes: Any
+    ) -> PartitionStore:
+        if partition == failing and not failed:
+            failed.append(partition)
+            raise Unavailable("The disk does not answer.")
+        return opened(self, definition, partition, *shapes)
+
+    with run_follower(changelog, tmp_path) as follower:
+        monkeypatch.setattr(GroupSetup, "open", fail_once)
+        break_block(follower)
+        follower.scrub()
+        wait_for_scrub(follower)
+        wait_until(lambda: bool(failed), WAIT_SECONDS)
+        wait_until(lambda: can_be_read(follower), WAIT_SECONDS)
+        assert amounts(follower) == AMOUNTS
+    (aside,) = (tmp_path / ASIDE / STORE).iterdir()
+    with closing(Rocks(aside, StateOptions())) as rocks:
+        assert len(partitions_within(rocks)) == len(together(tmp_path))
+
+
 def test_a_damaged_store_that_comes_late_is_not_taken_for_a_new_one(
     changelog: Changelog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -157,6 +189,6 @@ def test_partitions_of_an_older_version_stay_where_they_are(
         assert follower.wait_for(GROUP, newest, WAIT_SECONDS)
         assert amounts(follower) == AMOUNTS
     there = {path.name for path in (tmp_path / STORE).iterdir()}
-    assert there == {*(str(number) for number in range(1, PARTITIONS)), "shared-0"}
+    assert there == {str(number) for number in range(PARTITIONS)}
     with run_follower(changelog, tmp_path) as follower:
         assert amounts(follower) == AMOUNTS
