@@ -4,7 +4,7 @@ catches up: decisions on values.
 Short of time for a moment, a host that takes its epochs together skips some for good, and would have been
 level with the job a moment later anyway. One that takes them one by one, and is no faster than the job, never
 is. What tells these two is not known before. So a host has patience: it takes small epochs one by one while
-the backlog is young, each of them uses some patience up, and epochs at which it keeps up give some back.
+the backlog is young, each of them uses some patience up, and epochs that come alone give some back.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ behind was not just held up.
 MOST_PATIENCE = 64.0
 """Small epochs that are taken one by one in one go, so that the newest is seen that much later at most."""
 REGAINED = 0.25
-"""Patience that an epoch gives back at which the host keeps up: for long, no more than a quarter as many are
-taken alone while it does not.
+"""Patience that an epoch gives back behind which there is none yet: for long, no more than a quarter as many
+are taken alone of a larger backlog.
 """
 
 
@@ -81,6 +81,8 @@ class Patience:
 
     def after(self, backlog: Backlog) -> Patience:
         """The patience that is left when what `takes_one` says was done."""
-        if backlog.is_little:
+        if backlog.epochs == 1:
             return replace(self, left=min(MOST_PATIENCE, self.left + REGAINED))
+        if backlog.is_little:
+            return self
         return replace(self, left=self.left - backlog.price) if self.is_enough_for(backlog) else self
