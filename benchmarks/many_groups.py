@@ -33,9 +33,15 @@ from engine.changelog.definitions import Definitions
 from engine.changelog.epochs import Epochs
 from engine.changelog.layout import commit_path
 from engine.changelog.objects import Objects, open_objects
-from engine.model.schema import Epoch, GroupName, StoreDefinition, define_store
+from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition, define_store
 from engine.replica.follower import Follower, FollowerOptions
-from engine.replica.open_files import FILES_A_PARTITION, OTHER_FILES, raise_open_files_limit
+from engine.replica.open_files import (
+    FILES_A_PARTITION,
+    OTHER_FILES,
+    file_need,
+    raise_open_files_limit,
+)
+from engine.replica.partition_places import place_of
 from flight_server.client.client import Client
 
 GROUPS, RESTARTED_GROUPS = 100, 20
@@ -198,8 +204,12 @@ def _drop(setting: Setting) -> Figure:
 def _many_partitions(setting: Setting) -> Iterator[Figure]:
     uri = str(setting.directory / "wide")
     limit = raise_open_files_limit()
-    may_have = (limit - OTHER_FILES) // FILES_A_PARTITION if limit >= 0 else PARTITIONS
-    store = _define(0, min(may_have, setting.scale_number(PARTITIONS, least=64)))
+    store = _define(0, setting.scale_number(PARTITIONS, least=64))
+    need = file_need(
+        place_of(setting.directory, store, PartitionId(number)) for number in range(store.partitions)
+    )
+    if 0 <= limit < need.files + OTHER_FILES:
+        store = _define(0, (limit - OTHER_FILES) // FILES_A_PARTITION)
     appender = open_appender(Changelog.open(uri), [store])
     rows = 4 * store.partitions
     _append(appender, store, 0, rows)

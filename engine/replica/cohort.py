@@ -143,7 +143,9 @@ class Cohort:
             self.meter.reached = commits[0].written - commits[0].nbytes
         return commits
 
-    def collect(self, stores_of: Callable[[Commit], Definitions]) -> CollectedCommits:
+    def collect(
+        self, stores_of: Callable[[Commit], Definitions], *, is_readable: bool = False
+    ) -> CollectedCommits:
         """Read what the commits bring that `look_ahead` found, up to a good one to stop at.
 
         Sorting, searching and merging cost less for many rows than for the same rows in parts, so a host that
@@ -152,6 +154,8 @@ class Cohort:
         Args:
             stores_of: Gives the definitions of all stores of the partitions and of those that a commit has
                 rows of, at the commit's generation.
+            is_readable: Whether the group can be read, so that small epochs that have just come are taken one
+                by one.
 
         Raises:
             LivestateError: The very next commit cannot be read; the next call tries again.
@@ -160,7 +164,10 @@ class Cohort:
         is_alone = False
         changes: Mapping[PartitionKey, Changes] = {}
         # What was too much together, or stands behind other epochs, is met alone.
-        for commit in self._queue.next_commits(self.partitions.keys(), is_single=self._has_failed):
+        commits = self._queue.next_commits(
+            self.partitions.keys(), is_single=self._has_failed, is_readable=is_readable
+        )
+        for commit in commits:
             try:
                 definitions = stores_of(commit)
                 is_next_large = is_large(commit, self.partitions.keys())

@@ -10,14 +10,13 @@ from engine.changelog import Changelog, Commit, Exclusions
 from engine.model.schema import Epoch, GroupName
 from engine.replica.history import check_follows, is_first_behind
 from engine.replica.partition_keys import PartitionKey
+from engine.replica.patience import Backlog, Patience
 
 MOST_EPOCHS_TOGETHER = 64
 ENOUGH_ROWS_TOGETHER = 500_000
 """Partitions that are behind take epochs together until they have this many rows."""
 ENOUGH_BYTES_TOGETHER = 128 << 20
 """Or this many stored bytes of them: rows can be large, and all of these are in memory."""
-FEW_EPOCHS, FEW_ROWS = 4, 20_000
-"""Partitions that are no further behind take one epoch after the other, so that each can be read."""
 LARGE_EPOCH_BYTES = ENOUGH_BYTES_TOGETHER
 """An epoch with this many stored bytes is taken alone, and its rows are read while they are applied."""
 
@@ -108,6 +107,7 @@ class CommitQueue:
         self._stops_at = stops_at
         self._commits: deque[Commit] = deque()
         self._stop: Epoch | None = None
+        self._patience = Patience()
         self._exclusions: Exclusions | None = None
         """What had been decided of the group before they were read."""
 
@@ -177,19 +177,28 @@ class CommitQueue:
         self._stop = stop
         return tuple(self._commits)
 
-    def next_commits(self, partitions: Collection[PartitionKey], *, is_single: bool) -> Sequence[Commit]:
-        """The commits up to a good one to stop at; the first one alone where there is little else.
+    def next_commits(
+        self, partitions: Collection[PartitionKey], *, is_single: bool, is_readable: bool = False
+    ) -> Sequence[Commit]:
+        """The commits up to a good one to stop at; the first one alone where `Patience` says so.
 
         Args:
             partitions: Whose rows count.
             is_single: Whether the first one is to be met by itself in any case.
+            is_readable: Whether somebody can read what the partitions come to: for nobody else the host has
+                patience.
         """
-        first, last = self._commits[0].epoch, self._commits[-1].epoch
-        is_little = (
-            len(self._commits) <= FEW_EPOCHS
-            and sum(_load(commit, partitions).rows for commit in self._commits) <= FEW_ROWS
+        first, last = self._commits[0], self._commits[-1]
+        backlog = Backlog(
+            len(self._commits),
+            sum(_load(commit, partitions).rows for commit in self._commits),
+            _load(first, partitions).rows,
+            (last.committed_at - first.committed_at) / 1e6,
+            is_cut=not is_readable or len(self._commits) >= MOST_EPOCHS_TOGETHER,
         )
-        stop = first if is_single or is_little else stopping_point(first, last)
+        is_alone = is_single or self._patience.takes_one(backlog)
+        self._patience = self._patience.after(backlog)
+        stop = first.epoch if is_alone else stopping_point(first.epoch, last.epoch)
         return [commit for commit in self._commits if commit.epoch <= stop]
 
     def drop(self, epoch: Epoch) -> None:

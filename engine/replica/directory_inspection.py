@@ -4,7 +4,8 @@ each. Nothing is written.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -12,10 +13,12 @@ from engine.changelog import Changelog, Inspected
 from engine.errors import Corrupt, InvalidInput, LivestateError
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition
 from engine.replica.data_directory import owner_of
-from engine.replica.group_setup import partition_path
 from engine.replica.partition_keys import partition_names
+from engine.replica.partition_places import Place, place_of
 from engine.state.cache import ColumnCache
 from engine.state.partition import PartitionStore
+from engine.state.rocks import Rocks
+from engine.state.shared_storage import StoragePart, partitions_within
 from engine.state.state_options import MIB, StateOptions
 
 
@@ -39,11 +42,16 @@ class DirectoryInspection:
         self._directory = directory
         self._changelog = changelog
         self._digests: dict[tuple[GroupName, Epoch], str] = {}
-        self._partitions = [
-            (definition, PartitionId(number))
+        places = [
+            (definition, PartitionId(number), place_of(directory, definition, PartitionId(number)))
             for definition in changelog.readable_catalog().stores.values()
             for number in range(definition.partitions)
-            if (directory / partition_path(definition, PartitionId(number))).is_dir()
+        ]
+        there = {place: self._partitions_within(place) for _, _, place in places}
+        self._partitions = [
+            (definition, number, place)
+            for definition, number, place in places
+            if (within := there[place]) is None or number in within
         ]
 
     def __len__(self) -> int:
@@ -56,13 +64,31 @@ class DirectoryInspection:
         Raises:
             Unavailable: The changelog cannot be reached.
         """
-        for definition, number in self._partitions:
-            yield self._read_partition(definition, number)
+        for definition, number, place in self._partitions:
+            yield self._read_partition(definition, number, place)
 
-    def _read_partition(self, definition: StoreDefinition, number: PartitionId) -> Inspected:
-        name, nbytes = f"Partition {partition_names([(definition.name, number)])}", 0
-        path = self._directory / partition_path(definition, number)
+    def _partitions_within(self, place: Place) -> Collection[PartitionId] | None:
+        """The partitions that are in a place; None for all that may be."""
+        path = self._directory / place.path
+        if not path.is_dir():
+            return ()
+        if not place.is_shared:
+            return None
         try:
+            with closing(Rocks(path, StateOptions(), is_read_only=True)) as rocks:
+                return partitions_within(rocks)
+        except LivestateError:
+            return None  # each of them says what is wrong when it is read
+
+    def _read_partition(self, definition: StoreDefinition, number: PartitionId, place: Place) -> Inspected:
+        name, nbytes = f"Partition {partition_names([(definition.name, number)])}", 0
+        path = self._directory / place.path
+        try:
+            storage = (
+                StoragePart(Rocks(path, StateOptions(), is_read_only=True), number)
+                if place.is_shared
+                else None
+            )
             store = PartitionStore(
                 definition,
                 number,
@@ -71,6 +97,7 @@ class DirectoryInspection:
                 StateOptions(),
                 definition_at=partial(self._definition_at, definition),
                 is_read_only=True,
+                storage=storage,
             )
             try:
                 store.check_records()

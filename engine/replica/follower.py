@@ -28,7 +28,7 @@ from engine.replica.group import GroupState
 from engine.replica.group_setup import GroupSetup, every_partition
 from engine.replica.group_views import Retention
 from engine.replica.news_watch import NewsWatch
-from engine.replica.open_files import raise_open_files_limit
+from engine.replica.open_files import FileNeed, raise_open_files_limit
 from engine.replica.progress_watch import ProgressWatch
 from engine.replica.scrubber import Scrubber, ScrubOptions, ScrubStatus
 from engine.replica.snapshotter import SnapshotOptions, Snapshotter
@@ -288,6 +288,11 @@ class Follower:
         """How far the scrub is that runs, or how the last one went."""
         return self._scrubber.status
 
+    @property
+    def file_need(self) -> FileNeed:
+        """The files that the open partitions take."""
+        return sum((group.file_need for group in list(self._groups.values())), FileNeed())
+
     def figures(self) -> ReplicaFigures:
         """What the groups have taken so far, and take now. Asks neither the changelog nor the disk."""
         groups = list(self._groups.values())
@@ -397,8 +402,8 @@ class Follower:
 
     def _add_stores(self, group: GroupState, definitions: Collection[StoreDefinition]) -> bool:
         """Open what is new of a group: see `GroupState.add_stores`."""
-        others = sum(len(each.partitions) for each in list(self._groups.values()) if each is not group)
-        return group.add_stores(definitions, is_away=self._is_away, other_partitions=others)
+        others = [each.file_need for each in list(self._groups.values()) if each is not group]
+        return group.add_stores(definitions, is_away=self._is_away, others=sum(others, FileNeed()))
 
     def _refresh(self, group: GroupState) -> bool:
         """Show what was compacted, and what could not be shown before: a group without news has nothing

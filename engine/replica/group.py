@@ -31,7 +31,7 @@ from engine.replica.history import (
     needs_check,
     skipped_error,
 )
-from engine.replica.open_files import check_open_files
+from engine.replica.open_files import FileNeed, check_open_files
 from engine.replica.open_partitions import OpenPartitions
 from engine.replica.partition_keys import Definitions, PartitionKey, partition_names
 from engine.replica.reached_epoch import ReachedEpoch, boot_of_machine, number_of_partitions
@@ -110,6 +110,10 @@ class GroupState:
         self._noted: ReachedEpoch | None = None
         self._noted_partitions: int | None = None
         self._damage: dict[PartitionKey, str] = {}
+        self._emptied: set[PartitionKey] = set()
+        """Partitions that had rows of this changelog, and were opened without any because what they or their
+        neighbours had was put aside.
+        """
         self._heeded: Exclusions | None = None
         self.has_ended = False
         self._work = GroupWork()
@@ -215,6 +219,11 @@ class GroupState:
         return self._partitions.stores()
 
     @property
+    def file_need(self) -> FileNeed:
+        """The files that the open partitions take."""
+        return self._partitions.file_need
+
+    @property
     def epoch(self) -> Epoch:
         """The epoch that all partitions have reached but those that are being rebuilt."""
         return self._main.epoch
@@ -283,7 +292,7 @@ class GroupState:
         generation: int = 0,
         *,
         is_away: bool = False,
-        other_partitions: int = 0,
+        others: FileNeed | None = None,
     ) -> bool:
         """Open the partitions of stores that are new here.
 
@@ -295,7 +304,7 @@ class GroupState:
             definitions: Stores of this group; known ones are passed over.
             generation: That of a commit that is about to be applied.
             is_away: Whether the changelog cannot be asked for anything.
-            other_partitions: How many partitions of other groups the host has open.
+            others: The files that the partitions of other groups take; None for no such.
 
         Returns:
             Whether there were new ones, or there is something new to be read.
@@ -324,8 +333,10 @@ class GroupState:
             self._past_views.clear()  # which do not have them
         if self.view is None:
             self._report()
-        held = sum(len(self._definitions.held_partitions(each)) for each in self._definitions.found.values())
-        check_open_files(other_partitions + held, self._setup.open_files)
+        need = others or FileNeed()
+        for each in self._definitions.found.values():
+            need += self._partitions.needs_of(each, self._definitions.held_partitions(each))
+        check_open_files(need, self._setup.open_files)
         self._open_partitions(new.values())
         if new:
             if is_away:
@@ -367,6 +378,7 @@ class GroupState:
         finally:
             if self._partitions.damage:
                 self._note_damage(self._partitions.damage)
+                self._emptied.update(self._partitions.damage)
                 self._partitions.damage.clear()
 
     def _note_damage(self, damage: Mapping[PartitionKey, str]) -> None:
@@ -406,13 +418,14 @@ class GroupState:
             late = {
                 key: store
                 for key, store in opened.items()
-                if is_unread or store.applied or self._definitions.is_back(key[0])
+                if is_unread or store.applied or key in self._emptied or self._definitions.is_back(key[0])
             }
             joining = {key: store for key, store in opened.items() if key not in late}
             self._main.join(joining, {name: self.definition_at(name, generation) for name in new})
             self._noted_partitions = None
             if late:
                 self._rebuild_later(late)
+            self._emptied.difference_update(opened)
 
     def _begin(self, opened: Mapping[PartitionKey, PartitionStore], newest: Epoch) -> None:
         """Begin with the first partitions, at whatever epochs they are.
@@ -435,6 +448,7 @@ class GroupState:
             if commit is not None:
                 self._main.generation, self._main.digest = commit.generation, commit.digest
         self._state = self._state.begin(newest)
+        self._emptied.clear()
         if late:
             self._rebuild_later({key: opened[key] for key in late})
         self._reporter.note_epoch(self._state.target)
@@ -668,7 +682,8 @@ class GroupState:
     def _put_diverged_aside(
         self, partitions: Mapping[PartitionKey, PartitionStore]
     ) -> Mapping[PartitionKey, PartitionStore]:
-        """Put aside those of some open partitions that have applied other commits than the changelog has.
+        """Put aside those of some open partitions that have applied other commits than the changelog has, and
+        with them all that share their places.
 
         Args:
             partitions: The partitions.
@@ -686,9 +701,15 @@ class GroupState:
         if differing:
             self._check_same_changelog()
             self._check_changelog(self._changelog.newest_epoch(self.group))
+        diverged = {store.identity for store in differing}
+        reopened: set[PartitionKey] = set()
         for store in differing:
             name, number = store.identity
-            self._partitions.reopen_empty(self._definitions.found[name], number)
+            if store.identity not in reopened:
+                self._emptied.update(
+                    key for key in self._partitions.sharing(store.identity) if key not in diverged
+                )
+                reopened.update(self._partitions.reopen_empty(self._definitions.found[name], number))
             _log.warning(
                 "Partition %d of store %s was put aside at epoch %d, and is built again.",
                 number,
@@ -761,21 +782,25 @@ class GroupState:
         Raises:
             LivestateError: A partition cannot be put aside; the next call tries again.
         """
-        opened = self._partitions.partitions_of(self._definitions.found)
-        damage = {key: what for key, what in self._damage.items() if key in opened}
+        found = {key: what for key, what in self._damage.items() if key[0] in self._definitions.found}
+        damage = self._partitions.with_sharing(found)
         if not damage or self._state.stage is Stage.WAITING:
             return False
         self._note_damage(damage)
         self._views.drop_partitions(damage)
         self._past_views.clear()
         self._report()
-        for key in damage:
-            for cohort in (self._main, self._late):
-                cohort.partitions.pop(key, None)
+        for key in found:
+            if key not in self._damage:
+                continue  # it was put aside with another one that shares its place
             name, number = key
-            self._partitions.reopen_empty(self._definitions.found[name], number)
-            self._rebuild_later(self._partitions.partitions_of_keys([key]))
-            del self._damage[key]
+            for each in self._partitions.sharing(key):
+                for cohort in (self._main, self._late):
+                    cohort.partitions.pop(each, None)
+            reopened = self._partitions.reopen_empty(self._definitions.found[name], number)
+            self._rebuild_later(self._partitions.partitions_of_keys(reopened))
+            for each in reopened:
+                self._damage.pop(each, None)
         self._report()
         return True
 
@@ -889,15 +914,15 @@ class GroupState:
 
     def _take(self, track: Track) -> Commit:
         """Apply the commits that were found; the last of them that was taken."""
-        cohort = self._cohort(track)
+        cohort, is_readable = self._cohort(track), self.view is not None and track is Track.MAIN
         try:
-            collected = cohort.collect(self._stores_of)
+            collected = cohort.collect(self._stores_of, is_readable=is_readable)
         except Corrupt:
             self._state = self._state.block(track)
             raise
         before, began = cohort.epoch, self._setup.clock()
         try:
-            commit = cohort.apply(collected, is_readable=self.view is not None and track is Track.MAIN)
+            commit = cohort.apply(collected, is_readable=is_readable)
         except UnreadableRowsError:
             self._state = self._state.block(track)
             raise

@@ -14,10 +14,12 @@ from engine.changelog.layout import path_segment
 from engine.errors import Unavailable
 from engine.model.schema import GroupName, PartitionId, StoreDefinition, StoreName
 from engine.replica.group_views import GroupView, Retention
+from engine.replica.partition_places import Place, place_of, store_path
 from engine.replica.reached_epoch import ReachedEpoch, read_reached_epoch, write_reached_epoch
 from engine.state.cache import ColumnCache
 from engine.state.partition import PartitionStore
 from engine.state.rocks import SharedOptions
+from engine.state.shared_storage import SharedStorages
 from engine.state.state_options import StateOptions
 
 ASIDE = ".aside"
@@ -54,6 +56,7 @@ class GroupSetup:
         openers: Opens partitions side by side; likewise.
         stopping: Ends what is being built when it is set.
         open_files: How many files the system lets the host have open; negative for no limit.
+        storages: Those that several partitions share.
     """
 
     directory: Path
@@ -73,6 +76,7 @@ class GroupSetup:
     openers: Executor | None = None
     stopping: Event = field(default_factory=Event)
     open_files: int = -1
+    storages: SharedStorages = field(default_factory=SharedStorages)
 
     @property
     def build_workers(self) -> Executor:
@@ -97,10 +101,24 @@ class GroupSetup:
             partition: Its partition.
             definition_at: Gives the shape of a generation.
         """
-        path = self.directory / partition_path(definition, partition)
+        place, storage = self.place_of(definition, partition), None
+        path = self.directory / place.path
+        if place.is_shared:
+            storage = self.storages.open_part(path, partition, self.options, self.shared_options)
         return PartitionStore(
-            definition, partition, path, self.cache, self.options, self.shared_options, definition_at
+            definition,
+            partition,
+            path,
+            self.cache,
+            self.options,
+            self.shared_options,
+            definition_at,
+            storage=storage,
         )
+
+    def place_of(self, definition: StoreDefinition, partition: PartitionId) -> Place:
+        """As `partition_places.place_of`."""
+        return place_of(self.directory, definition, partition)
 
     def reached_epoch(self, group: GroupName) -> ReachedEpoch | None:
         """The epoch that all partitions of a group have reached, if that was noted."""
@@ -117,8 +135,8 @@ class GroupSetup:
         return self.directory / REACHED / f"{path_segment(group)}.json"
 
     def put_aside(self, definition: StoreDefinition, partition: PartitionId) -> None:
-        """Move what the disk has of a partition that is not open to where nothing looks for it. What was put
-        aside of it before is deleted.
+        """Move what the disk has of a partition that is not open, nor any that shares its place, to where
+        nothing looks for it. What was put aside of it before is deleted.
 
         Args:
             definition: The store, in any of its shapes.
@@ -127,13 +145,15 @@ class GroupSetup:
         Raises:
             Unavailable: The disk does not answer.
         """
-        path = partition_path(definition, partition)
-        aside = self.directory / ASIDE / path
+        place = self.place_of(definition, partition)
+        path, aside = self.directory / place.path, self.directory / ASIDE / place.path
         try:
-            if (self.directory / path).exists():
+            if path.exists():
                 shutil.rmtree(aside, ignore_errors=True)
                 aside.parent.mkdir(parents=True, exist_ok=True)
-                (self.directory / path).rename(aside)
+                path.rename(aside)
+                if self.place_of(definition, partition) != place:
+                    path.mkdir()  # it stays where it is: those that share another place are open there
         except OSError as error:
             raise Unavailable(
                 f"Partition {partition} of store {definition.name} cannot be put aside on the disk "
@@ -165,20 +185,3 @@ class GroupSetup:
                     f"({error.strerror})."
                 ) from error
         return bool(found)
-
-
-def partition_path(definition: StoreDefinition, partition: PartitionId) -> Path:
-    """Where a partition is in the data directory."""
-    return store_path(definition.group, definition.name, definition.since) / str(partition)
-
-
-def store_path(group: GroupName, store: StoreName, since: int) -> Path:
-    """Where the partitions of a store are in the data directory: never where those of a dropped one of its
-    name were.
-
-    Args:
-        group: Its group.
-        store: Its name.
-        since: As `StoreDefinition.since` of it.
-    """
-    return Path(path_segment(group), path_segment(store) + (f"@{since}" if since else ""))

@@ -12,7 +12,9 @@ from engine.changelog import Changelog
 from engine.errors import Corrupt, LivestateError
 from engine.model.schema import GroupName, PartitionId, StoreDefinition, StoreName
 from engine.replica.group_setup import GroupSetup
+from engine.replica.open_files import FileNeed, file_need
 from engine.replica.partition_keys import PartitionKey
+from engine.replica.partition_places import Place
 from engine.state.damage import DamagedError
 from engine.state.partition import PartitionStore
 
@@ -42,6 +44,8 @@ class OpenPartitions:
         self._changelog = changelog
         self._definition_at = definition_at
         self._opened: dict[PartitionKey, PartitionStore] = {}
+        self._places: dict[PartitionKey, Place] = {}
+        """Where the partitions are that were to be opened."""
         self.damage: dict[PartitionKey, str] = {}
 
     def stores(self) -> Sequence[PartitionStore]:
@@ -56,9 +60,18 @@ class OpenPartitions:
         """Some open partitions."""
         return {key: self._opened[key] for key in keys}
 
+    @property
+    def file_need(self) -> FileNeed:
+        """The files that the open partitions take."""
+        return file_need([self._places[key] for key in list(self._opened)])
+
+    def needs_of(self, definition: StoreDefinition, partitions: Iterable[PartitionId]) -> FileNeed:
+        """The files that some partitions of a store take, or would take."""
+        return file_need(self._setup.place_of(definition, number) for number in partitions)
+
     def open_all(self, partitions: Iterable[tuple[StoreDefinition, PartitionId]]) -> None:
-        """Open partitions side by side. Also where one cannot be opened none is half open when this ends: the
-        next try opens the rest.
+        """Open partitions side by side; those that share a place one after the other. Also where one cannot
+        be opened none is half open when this ends: the next try opens the rest.
 
         Args:
             partitions: Stores, in any of their shapes, and partitions of them.
@@ -66,28 +79,54 @@ class OpenPartitions:
         Raises:
             LivestateError: A partition cannot be opened; the message names it.
         """
-        opening = [
-            self._setup.open_workers.submit(self._open, definition, number)
-            for definition, number in partitions
-        ]
+        by_place: dict[Place, tuple[StoreDefinition, list[PartitionId]]] = {}
+        for definition, number in partitions:
+            place = self._places[definition.name, number] = self._setup.place_of(definition, number)
+            by_place.setdefault(place, (definition, []))[1].append(number)
+        opening = [self._setup.open_workers.submit(self._open_together, *each) for each in by_place.values()]
         wait(opening)
         for each in opening:
             each.result()
 
-    def reopen_empty(self, definition: StoreDefinition, number: PartitionId) -> None:
-        """Put aside what an open partition has, and open it without any rows.
+    def sharing(self, key: PartitionKey) -> Sequence[PartitionKey]:
+        """The partitions that are where one of them is, itself among them: what is damaged of one is put
+        aside with all of them.
+        """
+        place = self._places.get(key)
+        if place is None or not place.is_shared:
+            return [key]
+        return [each for each, found in self._places.items() if found == place]
+
+    def with_sharing(self, damage: Mapping[PartitionKey, str]) -> Mapping[PartitionKey, str]:
+        """What is damaged of each partition, and of those that share its place.
+
+        Args:
+            damage: What is damaged of some partitions.
+        """
+        by_place = {self._places[key]: what for key, what in damage.items() if key in self._places}
+        return {key: by_place[place] for key, place in self._places.items() if place in by_place}
+
+    def reopen_empty(self, definition: StoreDefinition, number: PartitionId) -> Sequence[PartitionKey]:
+        """Put aside what an open partition has, and open it without any rows; likewise all that share its
+        place.
 
         Args:
             definition: Its store, in any of its shapes.
             number: Its number.
 
+        Returns:
+            Those that were opened.
+
         Raises:
-            LivestateError: It cannot be put aside or opened; it is open as it was, or is not there any more.
+            LivestateError: It cannot be put aside or opened; the next call tries again.
         """
-        self._opened[definition.name, number].abandon()
-        self._setup.put_aside(definition, number)
-        del self._opened[definition.name, number]
-        self._open(definition, number)
+        keys = self.sharing((definition.name, number))
+        if all(
+            key in self._opened for key in keys
+        ):  # else an earlier call has put them aside, and failed then
+            self._put_aside(definition, keys)
+        self._open_each(definition, keys)
+        return keys
 
     def forget(self, stores: Collection[StoreName]) -> None:
         """Close the partitions of some stores, of which nothing is of any use any more.
@@ -97,29 +136,48 @@ class OpenPartitions:
         """
         for key in [key for key in self._opened if key[0] in stores]:
             self._opened.pop(key).abandon()
+        for key in [key for key in self._places if key[0] in stores]:
+            del self._places[key]
 
-    def _open(self, definition: StoreDefinition, number: PartitionId) -> None:
-        # A partition that is open already is left of a try in which another one could not be opened.
-        if (definition.name, number) not in self._opened:
-            try:
-                store = self._open_or_put_aside(definition, number)
-            except LivestateError as error:
-                raise type(error)(
-                    f"Partition {number} of store {definition.name} cannot be opened: {error.message}"
-                ) from error
-            self._opened[definition.name, number] = store
-            if not store.is_in_shape:
-                self._setup.request_compaction(self._group, store)
-
-    def _open_or_put_aside(self, definition: StoreDefinition, number: PartitionId) -> PartitionStore:
-        """A partition as the disk has it, or without any rows where that is damaged."""
-        definition_at = partial(self._shape, definition.name)
+    def _open_together(self, definition: StoreDefinition, numbers: Sequence[PartitionId]) -> None:
+        """Open partitions that are in one place, as the disk has them, or without any rows where one of them
+        is damaged.
+        """
+        keys = [(definition.name, number) for number in numbers]
         try:
-            return self._setup.open(definition, number, definition_at)
+            self._open_each(definition, keys)
         except DamagedError as error:
-            self._setup.put_aside(definition, number)
-            self.damage[definition.name, number] = error.what
-        return self._setup.open(definition, number, definition_at)
+            self._put_aside(definition, keys)
+            self.damage.update(dict.fromkeys(keys, error.what))
+        else:
+            return
+        self._open_each(definition, keys)
+
+    def _open_each(self, definition: StoreDefinition, keys: Iterable[PartitionKey]) -> None:
+        for key in keys:
+            # A partition that is open already is left of a try in which another one could not be opened.
+            if key not in self._opened:
+                try:
+                    store = self._setup.open(definition, key[1], partial(self._shape, definition.name))
+                except LivestateError as error:
+                    message = (
+                        f"Partition {key[1]} of store {definition.name} cannot be opened: {error.message}"
+                    )
+                    if isinstance(error, DamagedError):
+                        raise DamagedError(message, error.what) from error
+                    raise type(error)(message) from error
+                self._opened[key] = store
+                if not store.is_in_shape:
+                    self._setup.request_compaction(self._group, store)
+
+    def _put_aside(self, definition: StoreDefinition, keys: Sequence[PartitionKey]) -> None:
+        """Close all partitions of a place that are open, and put aside what the disk has of them."""
+        opened = [key for key in keys if key in self._opened]
+        for key in opened:
+            self._opened[key].abandon()
+        self._setup.put_aside(definition, keys[0][1])
+        for key in opened:
+            del self._opened[key]
 
     def _shape(self, store: StoreName, generation: int) -> StoreDefinition:
         """What a store is at the generation of a partition.

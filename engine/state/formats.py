@@ -14,6 +14,9 @@
                                             wrote it
     D segment:8                             dead rows that no `d` entry has: a bit for each row of the segment
 
+In a RocksDB that several partitions share, in a directory `shared-N`, the number of the partition stands before
+each key: 4 bytes, big-endian.
+
 The metadata of a segment may have `sketches`: those of large segments do, but not where an older version wrote
 them.
 
@@ -35,9 +38,10 @@ import json
 import re
 import struct
 import zlib
-from collections.abc import Mapping
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NewType
+from typing import Any, NewType, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -50,6 +54,7 @@ from engine.state.delete_vector import Bits, DeadRows
 from engine.state.statistics import ColumnStatistics
 
 SegmentId = NewType("SegmentId", int)
+_Decoded = TypeVar("_Decoded")
 
 STATE_FORMAT = 5
 _NAMED_FORMAT = 1
@@ -66,6 +71,9 @@ PAGE_FENCES = 0xFFFC
 BESIDE_COLUMNS = (LIVE_FLAGS, KEY_FILTER, PAGE_FENCES)
 """What the cache may have of a segment beside its columns, whole."""
 MANIFEST = b"M"
+DEAD_RUN_MARK = b"d"
+SEGMENT_MARKS = (b"s", b"b", DEAD_RUN_MARK, b"D")
+"""How the keys of what is stored of a segment begin."""
 _END_OF_STREAM = b"\xff\xff\xff\xff\0\0\0\0"
 """Of an Arrow IPC stream: what a writer of one batch takes most of its time for is that it can take more."""
 _CHECKSUM = struct.Struct("<8sI")
@@ -105,7 +113,7 @@ def dead_run_range(segment: SegmentId) -> tuple[bytes, bytes]:
 def segment_ranges(segment: SegmentId) -> list[tuple[bytes, bytes]]:
     """Everything that is stored of a segment."""
     low, high = segment.to_bytes(8, "big"), (segment + 1).to_bytes(8, "big")
-    return [(mark + low, mark + high) for mark in (b"s", b"b", b"d", b"D")]
+    return [(mark + low, mark + high) for mark in SEGMENT_MARKS]
 
 
 @dataclass(frozen=True)
@@ -242,7 +250,8 @@ class SegmentRecord:
 
     @staticmethod
     def from_bytes(data: bytes, created: Mapping[str, int]) -> SegmentRecord:
-        """Read the stored form.
+        """Read the stored form. What a checksum has proven to be what was written is decoded when it is first
+        asked for, as far as that takes long: of many segments nobody asks for most.
 
         Args:
             data: What `to_bytes` wrote, now or in format 1.
@@ -263,7 +272,13 @@ class SegmentRecord:
                 if numbers["format"] == _NAMED_FORMAT
                 else {number: number for number in numbers["statistics"]}
             )
-            statistics = {number_of[mark]: _statistics(batch, mark) for mark in numbers["statistics"]}
+            marks = {number_of[mark]: mark for mark in numbers["statistics"]}
+            for name in (name for mark in marks.values() for name in _bound_names(mark)):
+                batch.schema.field(name)
+            statistics: Mapping[int, ColumnStatistics] = _StoredStatistics(batch, marks)
+            sketches: Mapping[int, Sketch] = _StoredSketches(dict(numbers.get("sketches", ())))
+            if len(value) == len(data):  # it is of an older version, and has no checksum
+                statistics, sketches = dict(statistics), dict(sketches)
             return SegmentRecord(
                 numbers["rows"],
                 numbers["block_rows"],
@@ -271,7 +286,7 @@ class SegmentRecord:
                 batch["first"],
                 batch["last"],
                 statistics,
-                {number: sketch_of_text(text) for number, text in numbers.get("sketches", ())},
+                sketches,
                 numbers.get("page_rows", 0),
                 numbers.get("filter"),
             )
@@ -279,10 +294,64 @@ class SegmentRecord:
             raise damage_error("segment record") from error
 
 
-def _statistics(batch: pa.RecordBatch, mark: object) -> ColumnStatistics:
-    return ColumnStatistics(
-        batch[f"low {mark}"], batch[f"high {mark}"], batch[f"known {mark}"].to_numpy(zero_copy_only=False)
-    )
+def _bound_names(mark: object) -> tuple[str, str, str]:
+    return f"low {mark}", f"high {mark}", f"known {mark}"
+
+
+class _DecodedLater(Mapping[int, _Decoded]):
+    """What is stored for columns, by number, and decoded when it is first asked for. For any thread: those
+    that ask at once decode the same.
+
+    Args:
+        stored: What is stored for each.
+    """
+
+    def __init__(self, stored: Mapping[int, Any]) -> None:
+        self._stored = stored
+        self._decoded: dict[int, _Decoded] = {}
+
+    def __getitem__(self, number: int) -> _Decoded:
+        found = self._decoded.get(number)
+        if found is None:
+            found = self._decoded.setdefault(number, self._decode(self._stored[number]))
+        return found
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._stored)
+
+    def __len__(self) -> int:
+        return len(self._stored)
+
+    @abstractmethod
+    def _decode(self, stored: Any) -> _Decoded:
+        """One of them."""
+
+
+class _StoredStatistics(_DecodedLater[ColumnStatistics]):
+    """Statistics of columns.
+
+    Args:
+        batch: The record of a segment.
+        marks: What their names end with there.
+    """
+
+    def __init__(self, batch: pa.RecordBatch, marks: Mapping[int, object]) -> None:
+        super().__init__(marks)
+        self._batch = batch
+
+    def _decode(self, stored: object) -> ColumnStatistics:
+        low, high, known = (self._batch[name] for name in _bound_names(stored))
+        return ColumnStatistics(low, high, known.to_numpy(zero_copy_only=False))
+
+
+class _StoredSketches(_DecodedLater[Sketch]):
+    """Sketches of columns, from their texts."""
+
+    def _decode(self, stored: str) -> Sketch:
+        try:
+            return sketch_of_text(stored)
+        except ValueError as error:
+            raise damage_error("segment record") from error
 
 
 def add_checksum(data: pa.Buffer | bytes) -> bytes:

@@ -57,7 +57,7 @@ class MemoryStorage:
     def flush(self) -> None:
         """Nothing is to be done."""
 
-    def reclaim(self, *, is_whole: bool = False) -> None:
+    def reclaim(self, *, is_whole: bool = False, within: Range | None = None) -> None:
         """Nothing is to be done."""
 
     def pairs(self, prefix: bytes) -> Iterator[Pair]:
@@ -68,11 +68,13 @@ class MemoryStorage:
             )
         return ((key, self._values[key]) for key in found)
 
-    def first_key_from(self, key: bytes) -> bytes | None:
-        """As `Storage.first_key_from`."""
+    def beginnings(self, length: int, within: Range | None = None) -> Sequence[bytes]:
+        """As `Storage.beginnings`."""
         with self._lock:
-            place = bisect_left(self._keys, key)
-            return self._keys[place] if place < len(self._keys) else None
+            start, stop = 0, len(self._keys)
+            if within is not None:
+                start, stop = bisect_left(self._keys, within[0]), bisect_left(self._keys, within[1])
+            return list(dict.fromkeys(key[:length] for key in self._keys[start:stop]))
 
     def figures(self) -> Mapping[str, int]:
         """As `Storage.figures`."""

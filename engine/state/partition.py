@@ -26,7 +26,7 @@ from engine.state.pending_epoch import PendingEpoch
 from engine.state.rocks import Rocks, SharedOptions
 from engine.state.segment import PartitionContext
 from engine.state.segment_merge import Merge, replace_inputs
-from engine.state.segment_store import UNLOGGED_BYTES, SegmentStore, encode_dead_rows
+from engine.state.segment_store import UNLOGGED_BYTES, Listing, SegmentStore, encode_dead_rows
 from engine.state.state_options import StateOptions
 from engine.state.storage import Pair, Range, Storage
 from engine.state.version import LiveSegment, SegmentChanges, Version
@@ -52,6 +52,7 @@ class PartitionStore:
         shared: How RocksDB is opened for all partitions of the host.
         definition_at: Gives what the store is at a generation of its group; None where it was never migrated.
         is_read_only: Whether it is only read, and its directory stays as it is.
+        storage: Where its bytes are, if not in a RocksDB of its own.
 
     Raises:
         DamagedError: What is on the disk is damaged.
@@ -71,11 +72,14 @@ class PartitionStore:
         definition_at: Callable[[int], StoreDefinition] | None = None,
         *,
         is_read_only: bool = False,
+        storage: Storage | None = None,
     ) -> None:
         self._options = options
         self._is_read_only = is_read_only
         self._storage: Storage = (
-            MemoryStorage()
+            storage
+            if storage is not None
+            else MemoryStorage()
             if definition.behaviour.in_memory
             else Rocks(path, options, shared, is_read_only=is_read_only)
         )
@@ -98,9 +102,8 @@ class PartitionStore:
         data = self._storage.get(MANIFEST)
         known = None if data is None else Manifest.from_bytes(data)
         generation = 0 if known is None else known.generation
-        self._shape = shape = Shape.open(
-            Migrated(definition_at(generation), generation), self._storage, cache
-        )
+        definition = definition_at(generation)
+        self._shape = shape = Shape.open(Migrated(definition, generation), self._storage, cache)
         manifest = known or Manifest(store, partition, shape.columns, Epoch(0), SegmentId(1), ())
         if (manifest.store, manifest.partition) != (store, partition):
             raise Corrupt(
@@ -114,23 +117,22 @@ class PartitionStore:
                 "changelog has, which may have been restored from an older copy.",
                 "another shape than the changelog has",
             )
-        created = definition_at(0)
+        created = definition_at(0) if generation else definition
         self._created = numbers = {
             name: column.number
             for name, column in zip(created.stored_schema.names, created.columns, strict=True)
         }
         self._segments = SegmentStore(self._storage, shape.context, self._options, manifest.next_segment)
-        self.version = Version(
-            manifest.epoch,
-            tuple(self._segments.open(each, numbers) for each in manifest.segments),
-            tuple(self._segments.open(each, numbers) for each in manifest.tombstone_segments),
-        )
+        listing = Listing.from_storage(self._storage)
+        opened = self._segments.open_all((*manifest.segments, *manifest.tombstone_segments), numbers, listing)
+        rows = len(manifest.segments)
+        self.version = Version(manifest.epoch, tuple(opened[:rows]), tuple(opened[rows:]))
         live_rows = _count_live_rows(self.version)
         if manifest.live_rows not in (None, live_rows):
             raise damage_error("delete vector")
         self._manifest = replace(manifest, live_rows=live_rows)
         if not self._is_read_only:
-            self._segments.drop_orphans({*manifest.segments, *manifest.tombstone_segments})
+            self._segments.drop_orphans({*manifest.segments, *manifest.tombstone_segments}, listing)
 
     @property
     def context(self) -> PartitionContext:

@@ -1,5 +1,5 @@
-"""One partition's RocksDB, as the storage that the partition store needs. The only module that imports
-rocksdict.
+"""The RocksDB of a partition, or of several (`engine.state.shared_storage`), as the storage that partition
+stores need. The only module that imports rocksdict.
 
 What is relied on: a `WriteBatch` is applied whole or not at all, writes reach the write-ahead log in their
 order, and RocksDB's checksums are verified on every read. The log is not synced: after a crash of the process
@@ -35,7 +35,7 @@ from rocksdict import (
 from engine.errors import LimitExceeded, LivestateError, Unavailable
 from engine.state.damage import damage_error
 from engine.state.state_options import KIB, StateOptions
-from engine.state.storage import Pair, Range
+from engine.state.storage import Pair, Range, key_behind
 
 CALL_BYTES = 128 * KIB
 """Bytes of one write call to aim at: rocksdict holds the GIL during a call, 1.2 ms for 512 KiB."""
@@ -206,23 +206,25 @@ class Rocks:
         with self._database() as database:
             database.flush()
 
-    def reclaim(self, *, is_whole: bool = False) -> None:
+    def reclaim(self, *, is_whole: bool = False, within: Range | None = None) -> None:
         """Drop the blob files that nothing refers to any more: RocksDB does so when it compacts, which it
         never does without writes.
 
         Args:
             is_whole: Whether to have it write anew all blobs that there are, and empty its log.
+            within: The keys that are looked at; None for all.
         """
+        low, high = within or (None, None)
         with self._database() as database:
             if not is_whole:
-                database.compact_range(None, None)
+                database.compact_range(low, high)
                 return
             database.flush()
             whole = CompactOptions()
             whole.set_bottommost_level_compaction(BottommostLevelCompaction.force())
             database.set_options({_AGE_CUTOFF: "1.0"})
             try:
-                database.compact_range(None, None, whole)
+                database.compact_range(low, high, whole)
             finally:
                 database.set_options({_AGE_CUTOFF: f"{AGE_CUTOFF}"})
 
@@ -240,13 +242,28 @@ class Rocks:
                 cursor.next()
             cursor.status()
 
-    def first_key_from(self, key: bytes) -> bytes | None:
-        """The smallest key that is not smaller than `key`."""
+    def beginnings(self, length: int, within: Range | None = None) -> Sequence[bytes]:
+        """The first bytes of all keys, each once and in order; what is shorter, as a whole.
+
+        Args:
+            length: How many bytes.
+            within: The keys that are looked at; None for all.
+        """
+        low, high = within or (b"", None)
+        found: list[bytes] = []
         with self._database() as database:
             cursor = database.iter()
-            cursor.seek(key)
-            found = cursor.key() if cursor.valid() else None
-        assert found is None or isinstance(found, bytes)
+            cursor.seek(low)
+            while cursor.valid():
+                key = cursor.key()
+                if high is not None and key >= high:
+                    break
+                found.append(key[:length])
+                following = key_behind(found[-1], length)
+                if following is None:
+                    break
+                cursor.seek(following)
+            cursor.status()
         return found
 
     def figures(self) -> Mapping[str, int]:

@@ -6,6 +6,7 @@ import weakref
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,6 +16,8 @@ from engine.state import keys as sort_keys
 from engine.state.damage import damage_error
 from engine.state.delete_vector import DeadRun, DeleteVector, delete_vector
 from engine.state.formats import (
+    DEAD_RUN_MARK,
+    SEGMENT_MARKS,
     SegmentId,
     SegmentRecord,
     dead_bits_key,
@@ -48,6 +51,8 @@ half the bytes written.
 """
 HELD_BYTES = 128 * KIB
 """Segments up to this size are written together with what makes them count, in one write."""
+_BEGINNING = 9
+"""Bytes of a key of something of a segment: its mark, and the segment."""
 SKETCHED_SHARE = 16
 """Segments with less than this part of the partition's rows have no sketches: to make them takes a fifth of
 the time of a small epoch, and when so many have come that they matter, they are merged.
@@ -63,6 +68,28 @@ class _Retired:
     key_bytes: int
     blocks: int
     columns: Collection[int]
+
+
+@dataclass(frozen=True)
+class Listing:
+    """What is stored of which segments.
+
+    Attributes:
+        entries: The mark of each kind of key, with each segment that has such keys.
+    """
+
+    entries: Sequence[tuple[bytes, SegmentId]]
+
+    @staticmethod
+    def from_storage(storage: Storage) -> Listing:
+        """What a storage has."""
+        found = [key for key in storage.beginnings(_BEGINNING) if key[:1] in SEGMENT_MARKS]
+        return Listing([(key[:1], SegmentId(int.from_bytes(key[1:], "big"))) for key in found])
+
+    @cached_property
+    def with_runs(self) -> Collection[SegmentId]:
+        """The segments that have dead rows by their numbers."""
+        return {segment for mark, segment in self.entries if mark == DEAD_RUN_MARK}
 
 
 class SegmentStore:
@@ -92,19 +119,29 @@ class SegmentStore:
         self._unreclaimed = 0
         self._key_bytes = 0
 
-    def open(self, identity: SegmentId, created: Mapping[str, int]) -> LiveSegment:
-        """A segment that counts.
+    def open_all(
+        self, identities: Sequence[SegmentId], created: Mapping[str, int], listing: Listing
+    ) -> list[LiveSegment]:
+        """Segments that count, read together.
 
         Args:
-            identity: Its id.
+            identities: Their ids.
             created: Column name to number, as the store was created.
+            listing: What is stored of which segments.
 
         Raises:
-            Corrupt: It is missing or damaged.
+            Corrupt: One is missing or damaged.
         """
-        record = self._read_record(identity, created)
-        segment = self._track(Segment(identity, record, self._context))
-        return LiveSegment(segment, self._read_dead(identity, record.rows))
+        keys = [segment_key(each) for each in identities]
+        keys += [dead_bits_key(each) for each in identities]
+        found = self._storage.get_all(keys) if keys else []
+        opened = []
+        for place, identity in enumerate(identities):
+            record, bits = _decode_record(found[place], created), found[len(identities) + place]
+            runs = self._read_runs(identity, record.rows) if identity in listing.with_runs else ()
+            segment = self._track(Segment(identity, record, self._context))
+            opened.append(LiveSegment(segment, _dead_rows(record.rows, bits, runs)))
+        return opened
 
     def count_live(self, identity: SegmentId, created: Mapping[str, int]) -> int:
         """How many rows of a segment that counts are live by what is stored of it.
@@ -121,35 +158,31 @@ class SegmentStore:
         return record.rows if dead is None else record.rows - dead.dead_rows
 
     def _read_record(self, identity: SegmentId, created: Mapping[str, int]) -> SegmentRecord:
-        data = self._storage.get(segment_key(identity))
-        if data is None:
-            raise damage_error("list of segments")
-        return SegmentRecord.from_bytes(data, created)
+        return _decode_record(self._storage.get(segment_key(identity)), created)
 
     def _read_dead(self, identity: SegmentId, rows: int) -> DeleteVector | None:
         """The stored delete vector of a segment; None where it has none."""
-        bits = self._storage.get(dead_bits_key(identity))
-        runs = [
+        return _dead_rows(rows, self._storage.get(dead_bits_key(identity)), self._read_runs(identity, rows))
+
+    def _read_runs(self, identity: SegmentId, rows: int) -> Sequence[DeadRun]:
+        return [
             DeadRun(int.from_bytes(key[9:17], "big"), decode_rows(value, rows))
             for key, value in self._storage.pairs(dead_run_range(identity)[0])
         ]
-        return delete_vector(rows, None if bits is None else decode_bits(bits, rows), runs)
 
-    def drop_orphans(self, known: Collection[SegmentId]) -> None:
+    def drop_orphans(self, known: Collection[SegmentId], listing: Listing) -> None:
         """Remove what a crash left of segments that never came to count.
 
         Args:
             known: Those that count.
+            listing: What is stored of which segments.
         """
         garbage: list[Range] = []
-        for mark in (b"s", b"b", b"d", b"D"):
-            found = self._storage.first_key_from(mark)
-            while found is not None and found.startswith(mark):
-                segment = SegmentId(int.from_bytes(found[1:9], "big"))
-                if segment not in known:
-                    garbage.append((mark + found[1:9], mark + (segment + 1).to_bytes(8, "big")))
-                    self.next_segment = SegmentId(max(self.next_segment, segment + 1))
-                found = self._storage.first_key_from(mark + (segment + 1).to_bytes(8, "big"))
+        for mark, segment in listing.entries:
+            if segment not in known:
+                low, high = segment.to_bytes(8, "big"), (segment + 1).to_bytes(8, "big")
+                garbage.append((mark + low, mark + high))
+                self.next_segment = SegmentId(max(self.next_segment, segment + 1))
         if garbage:
             self._storage.write_atomically((), garbage)
 
@@ -352,6 +385,16 @@ class SegmentStore:
         """Give back all space that segments took which have gone."""
         self._unreclaimed = 0
         self._storage.reclaim(is_whole=True)
+
+
+def _decode_record(data: bytes | None, created: Mapping[str, int]) -> SegmentRecord:
+    if data is None:
+        raise damage_error("list of segments")
+    return SegmentRecord.from_bytes(data, created)
+
+
+def _dead_rows(rows: int, bits: bytes | None, runs: Sequence[DeadRun]) -> DeleteVector | None:
+    return delete_vector(rows, None if bits is None else decode_bits(bits, rows), runs)
 
 
 def encode_dead_rows(

@@ -43,22 +43,45 @@ class Storage(Protocol):
     def flush(self) -> None:
         """Bring all that was written to where a crash leaves it."""
 
-    def reclaim(self, *, is_whole: bool = False) -> None:
+    def reclaim(self, *, is_whole: bool = False, within: Range | None = None) -> None:
         """Give back the space of what was removed, as far as it is not given back already. Takes a while;
         readers and writers go on.
 
         Args:
             is_whole: Whether to write anew what is left, where it shares files with what was removed.
+            within: The keys to look at; None for all.
         """
 
     def pairs(self, prefix: bytes) -> Iterator[Pair]:
         """All pairs whose key starts with a prefix, in key order."""
 
-    def first_key_from(self, key: bytes) -> bytes | None:
-        """The smallest key that is not smaller than `key`."""
+    def beginnings(self, length: int, within: Range | None = None) -> Sequence[bytes]:
+        """The first bytes of all keys, each once and in order; what is shorter, as a whole. Keys that begin
+        alike are passed over, however many they are.
+
+        Args:
+            length: How many bytes.
+            within: The keys to look at; None for all.
+        """
 
     def figures(self) -> Mapping[str, int]:
         """What it says of itself, by name; nothing where there is nothing to say."""
 
     def close(self) -> None:
         """Release it."""
+
+
+def key_behind(key: bytes, length: int) -> bytes | None:
+    """The smallest key behind a shorter one, or behind all that begin with so many bytes of it.
+
+    Args:
+        key: At most so many bytes.
+        length: How many.
+
+    Returns:
+        The key; None where there is none.
+    """
+    if len(key) < length:
+        return key + b"\0"
+    kept = key.rstrip(b"\xff")
+    return kept[:-1] + bytes([kept[-1] + 1]) if kept else None

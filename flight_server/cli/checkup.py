@@ -222,7 +222,8 @@ def directory_findings(where: str, facts: DirectoryFacts) -> Iterator[Finding]:
 
 
 def _open_files(name: str, said: HostDiagnosis) -> Finding:
-    needed = max(said.partitions * FILES_A_PARTITION + OTHER_FILES, said.open_files)
+    files = said.needed_files or said.partitions * FILES_A_PARTITION
+    needed = max(files + OTHER_FILES, said.open_files)
     limit = said.open_files_limit
     if limit < 0:
         return Finding(Level.OK, "open files", name, f"{said.open_files:,} are open; there is no limit.")

@@ -55,6 +55,7 @@ class SelfReport:
             partitions=sum(len(store.partitions) + len(store.rebuilding) for store in stores.values()),
             open_files=opened,
             open_files_limit=limit,
+            needed_files=self._follower.file_need.files,
             memory_bytes=memory_bytes(),
             memory_limit_bytes=memory_limit_bytes(),
             memory_budget_bytes=self._memory_budget_bytes,

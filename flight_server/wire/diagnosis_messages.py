@@ -61,6 +61,7 @@ class HostDiagnosis:
         partitions: How many partitions it holds.
         open_files: How many files it has open.
         open_files_limit: How many it may have; negative for no limit.
+        needed_files: How many its partitions may take, beside others; 0 where an older version does not say.
         memory_bytes: What it takes of memory.
         memory_limit_bytes: What the machine, or its control group, has for it.
         memory_budget_bytes: What its options let queries and caches take.
@@ -75,6 +76,7 @@ class HostDiagnosis:
     partitions: int = 0
     open_files: int = 0
     open_files_limit: int = -1
+    needed_files: int = 0
     memory_bytes: int = 0
     memory_limit_bytes: int = 0
     memory_budget_bytes: int = 0

@@ -1,4 +1,5 @@
-"""A process that applies epochs to one partition store until it kills itself in the middle of a chosen write.
+"""A process that applies epochs to one partition store, or to two that share a RocksDB, until it kills itself
+in the middle of a chosen write.
 
 Started by `test_partition_crash.py` with a directory and the number of the RocksDB call to die at.
 """
@@ -20,7 +21,8 @@ from engine.model.schema import TOMBSTONE_COLUMN, Epoch, PartitionId, StoreDefin
 from engine.state.cache import ColumnCache
 from engine.state.partition import PartitionStore
 from engine.state.partition_shape import Migrated
-from engine.state.rocks import Rocks
+from engine.state.rocks import Rocks, shared_options
+from engine.state.shared_storage import SharedStorages
 from engine.state.state_options import StateOptions
 
 EPOCHS = 18
@@ -81,12 +83,22 @@ def rows_until(epoch: int) -> dict[int, str]:
     return {key: row["v"] for key, row in all_rows_until(epoch).items()}
 
 
-def open_store(directory: Path) -> PartitionStore:
-    """The partition, in the shape that it has on the disk."""
-    cache = ColumnCache(OPTIONS.cache_bytes)
-    return PartitionStore(
-        definition(), PartitionId(0), directory, cache, OPTIONS, definition_at=shapes().__getitem__
-    )
+def open_stores(directory: Path, partitions: int) -> list[PartitionStore]:
+    """The partitions, in the shape that they have on the disk; several share a RocksDB."""
+    cache, storages, shared = ColumnCache(OPTIONS.cache_bytes), SharedStorages(), shared_options(OPTIONS)
+    return [
+        PartitionStore(
+            definition(),
+            number,
+            directory,
+            cache,
+            OPTIONS,
+            shared,
+            shapes().__getitem__,
+            storage=storages.open_part(directory, number, OPTIONS, shared) if partitions > 1 else None,
+        )
+        for number in map(PartitionId, range(partitions))
+    ]
 
 
 def die_at_call(number: int, *, dies_after: bool) -> None:
@@ -108,21 +120,27 @@ def die_at_call(number: int, *, dies_after: bool) -> None:
     Rocks.write_atomically = wrap_write(Rocks.write_atomically)  # type: ignore[method-assign]
 
 
-def apply_epochs(directory: Path, die_at: int, dies_after: bool, progress: Connection) -> None:
-    """Apply all epochs that the partition lacks, or die on the way.
+def apply_epochs(
+    directory: Path, partitions: int, die_at: int, dies_after: bool, progress: Connection
+) -> None:
+    """Apply all epochs that the partitions lack, or die on the way.
 
     Args:
-        directory: Of the partition.
+        directory: Of the partitions.
+        partitions: How many there are.
         die_at: Which write to RocksDB to die at.
         dies_after: Right after it rather than right before.
         progress: Is told the number of each epoch that is begun, and of each that is there.
     """
     die_at_call(die_at, dies_after=dies_after)
-    store = open_store(directory)
-    for epoch in range(store.applied + 1, EPOCHS + 1):
+    stores = open_stores(directory, partitions)
+    for epoch in range(min(store.applied for store in stores) + 1, EPOCHS + 1):
         progress.send(("begin", epoch))
-        store.apply(Epoch(epoch), rows_of(epoch), migrated=shape_at(epoch))
+        for store in stores:
+            store.apply(Epoch(epoch), rows_of(epoch), migrated=shape_at(epoch))
         progress.send(("done", epoch))
-        while store.compact():
-            pass
-    store.close()
+        for store in stores:
+            while store.compact():
+                pass
+    for store in stores:
+        store.close()

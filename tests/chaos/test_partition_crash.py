@@ -12,7 +12,7 @@ import pytest
 from engine.model.schema import Epoch, PartitionId
 from engine.state.partition import PartitionStore
 from engine.state.state_view import StateView
-from tests.chaos.partition_process import EPOCHS, all_rows_until, apply_epochs, open_store, rows_of, shape_at
+from tests.chaos.partition_process import EPOCHS, all_rows_until, apply_epochs, open_stores, rows_of, shape_at
 from tests.support.following import live_rows
 from tests.support.waiting import PATIENCE_SECONDS
 
@@ -21,10 +21,11 @@ PROCESSES = get_context("forkserver")
 PROCESSES.set_forkserver_preload(["pytest", "tests.chaos.partition_process"])
 
 
-def run_and_die(directory: Path, die_at: int, when: str) -> tuple[int | None, int, int]:
+def run_and_die(directory: Path, partitions: int, die_at: int, when: str) -> tuple[int | None, int, int]:
     """Run the process; its exit code, the last epoch it began and the last it finished."""
     progress, told = PROCESSES.Pipe(duplex=False)
-    process = PROCESSES.Process(target=apply_epochs, args=(directory, die_at, when == "after", told))
+    arguments = (directory, partitions, die_at, when == "after", told)
+    process = PROCESSES.Process(target=apply_epochs, args=arguments)
     process.start()
     told.close()
     latest = {"begin": 0, "done": 0}
@@ -38,22 +39,23 @@ def run_and_die(directory: Path, die_at: int, when: str) -> tuple[int | None, in
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_killed_at_every_write_leaves_a_whole_epoch(tmp_path: Path, when: str) -> None:
+@pytest.mark.parametrize("partitions", [1, 2])
+def test_killed_at_every_write_leaves_a_whole_epoch(tmp_path: Path, when: str, partitions: int) -> None:
     code: int | None = -signal.SIGKILL
     die_at = 1
     while code != 0:
         directory = tmp_path / str(die_at)
-        code, begun, done = run_and_die(directory, die_at, when)
-        store = open_store(directory)
-        try:
-            assert done <= store.applied <= begun
-            assert held(store) == all_rows_until(store.applied)
-            for epoch in range(store.applied + 1, EPOCHS + 1):
-                store.apply(Epoch(epoch), rows_of(epoch), migrated=shape_at(epoch))
-            assert held(store) == all_rows_until(EPOCHS)
-        finally:
-            store.close()
-        die_at += 3
+        code, begun, done = run_and_die(directory, partitions, die_at, when)
+        for store in open_stores(directory, partitions):
+            try:
+                assert done <= store.applied <= begun
+                assert held(store) == all_rows_until(store.applied)
+                for epoch in range(store.applied + 1, EPOCHS + 1):
+                    store.apply(Epoch(epoch), rows_of(epoch), migrated=shape_at(epoch))
+                assert held(store) == all_rows_until(EPOCHS)
+            finally:
+                store.close()
+        die_at += 3 * partitions + partitions // 2
     assert die_at > 12, "the process was never killed"
 
 

@@ -18,14 +18,15 @@ from engine.errors import LivestateError
 from engine.model.schema import GroupName, PartitionId, StoreDefinition, StoreName
 from engine.replica.catch_up import SECONDS_BETWEEN_DOUBTS
 from engine.replica.group import GroupState
-from engine.replica.group_setup import GroupSetup, partition_path, store_path
+from engine.replica.group_setup import GroupSetup
 from engine.replica.group_views import GroupView, Retention
+from engine.replica.partition_places import store_path
 from engine.replica.snapshotter import SnapshotMaker, SnapshotOptions
 from engine.state.cache import ColumnCache
 from engine.state.partition import PartitionStore
 from engine.state.rocks import shared_options
 from engine.state.state_options import StateOptions
-from tests.simulation.disk import Died, Disk, Life, Moments
+from tests.simulation.disk import Died, Disk, Life, Moments, SimulatedStorage
 from tests.simulation.model import GROUP
 from tests.simulation.objects import ObjectStore, UnreliableObjects
 
@@ -66,10 +67,14 @@ class SimulatedSetup(GroupSetup):
         definition_at: Callable[[int], StoreDefinition],
     ) -> PartitionStore:
         """See `GroupSetup.open`."""
-        with mock.patch(
-            "engine.state.partition.Rocks", lambda path, *settings, **more: self.disk.open(path, self.life)
+        with (
+            mock.patch("engine.state.partition.Rocks", self._open_storage),
+            mock.patch("engine.state.shared_storage.Rocks", self._open_storage),
         ):
             return super().open(definition, partition, definition_at)
+
+    def _open_storage(self, path: Path, *settings: object, **more: object) -> SimulatedStorage:
+        return self.disk.open(path, self.life)
 
     def reached_epoch(self, group: GroupName) -> None:
         """See `GroupSetup.reached_epoch`. A power failure leaves no note that counts."""
@@ -79,7 +84,7 @@ class SimulatedSetup(GroupSetup):
 
     def put_aside(self, definition: StoreDefinition, partition: PartitionId) -> None:
         """See `GroupSetup.put_aside`."""
-        path = self.directory / partition_path(definition, partition)
+        path = self.directory / self.place_of(definition, partition).path
         self.disk.move(path, ASIDE / path)
 
     def delete_store(self, group: GroupName, store: StoreName, since: int) -> bool:

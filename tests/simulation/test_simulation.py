@@ -18,6 +18,7 @@ ONCE_WRONG = (9100356, 9200328)
 """They were, in ways that have a test of their own now."""
 SEEDS = [*range(2, 22, 2), *range(1, 161, 2), *ONCE_WRONG]
 """Stores end where they are even; long runs have more of these."""
+SHARING_SEEDS = range(20, 50)
 SEEDS_WITH_FILES = (1014, 1019, 1020)
 """Their changelogs are in a directory."""
 
@@ -29,6 +30,17 @@ def test_hosts_answer_right_or_not_at_all(first: int) -> None:
             World(seed).run()
         except Exception as error:
             error.add_note(f"python -m tests.simulation.run --seeds 1 --first {seed}")
+            raise
+
+
+def test_hosts_answer_right_whose_partitions_share_a_storage(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.replica.partition_places.SHARED_FROM", 2)
+    monkeypatch.setattr("engine.replica.partition_places.PARTITIONS_TOGETHER", 2)
+    for seed in SHARING_SEEDS:
+        try:
+            World(seed).run()
+        except Exception as error:
+            error.add_note(f"seed {seed}, with partitions that share a storage")
             raise
 
 

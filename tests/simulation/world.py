@@ -31,8 +31,8 @@ from engine.processes.right_of_way import RIGHT_OF_WAY
 from engine.replica.catch_up import SECONDS_BETWEEN_DOUBTS
 from engine.replica.commit_queue import LARGE_EPOCH_BYTES
 from engine.replica.group import QUICK_BYTES
-from engine.replica.group_setup import store_path
 from engine.replica.group_views import GroupView
+from engine.replica.partition_places import store_path
 from tests.simulation.disk import Died
 from tests.simulation.files import Machine
 from tests.simulation.host import IMPATIENT, PATIENT, SimulatedHost

@@ -20,7 +20,8 @@ from engine.errors import Unavailable
 from engine.model.schema import Epoch, PartitionId, StoreDefinition, define_store
 from engine.replica.changes import UnreadableRowsError
 from engine.replica.cohort import Cohort
-from engine.replica.commit_queue import ENOUGH_BYTES_TOGETHER, FEW_EPOCHS, FEW_ROWS, stopping_point
+from engine.replica.commit_queue import ENOUGH_BYTES_TOGETHER, stopping_point
+from engine.replica.patience import FEW_EPOCHS, FEW_ROWS
 from engine.state.cache import ColumnCache
 from engine.state.partition import PartitionStore
 from engine.state.state_options import MIB, StateOptions

@@ -50,6 +50,13 @@ def test_a_deployment_that_is_well_has_nothing_to_do() -> None:
     assert checks | {"versions"} == {each.check for each in findings}
 
 
+def test_the_files_are_those_that_the_host_says_its_partitions_take() -> None:
+    few = replace(FACTS, diagnosis=replace(WELL, partitions=8_000, needed_files=12_000))
+    many = replace(FACTS, diagnosis=replace(WELL, partitions=8_000, needed_files=66_000))
+    assert {each.level for each in host_findings({"a": few})} == {Level.OK}
+    assert worst_level(host_findings({"a": many})) is Level.FAIL
+
+
 @pytest.mark.parametrize(
     ("facts", "check", "level"),
     [

@@ -10,20 +10,46 @@ import pytest
 
 from engine.changelog import Changelog, open_appender
 from engine.errors import LimitExceeded
-from engine.model.schema import define_store
-from engine.replica.open_files import check_open_files, raise_open_files_limit
+from engine.model.schema import PartitionId, define_store
+from engine.replica.open_files import (
+    OTHER_FILES,
+    FileNeed,
+    check_open_files,
+    file_need,
+    raise_open_files_limit,
+)
+from engine.replica.partition_places import place_of
 from tests.support.following import run_follower
 
 SCHEMA = pa.schema([("account", pa.int64())])
 
 
+def need_of(stores: int, partitions: int) -> FileNeed:
+    """The files of some stores, each with some partitions."""
+    definitions = [
+        define_store(f"s{number}", SCHEMA, ["account"], partitions=partitions) for number in range(stores)
+    ]
+    return file_need(
+        place_of(Path("nowhere"), each, PartitionId(number))
+        for each in definitions
+        for number in range(partitions)
+    )
+
+
 def test_as_many_as_there_may_be() -> None:
-    check_open_files(2_000, 20_000)
-    check_open_files(10_000, -1)
+    check_open_files(need_of(2_000, 1), 20_000)
+    check_open_files(need_of(10_000, 1), -1)
     with pytest.raises(
         LimitExceeded, match=r"4,096 partitions .* 33,280 open files, .* allows 20,000: raise"
     ):
-        check_open_files(4_096, 20_000)
+        check_open_files(need_of(4_096, 1), 20_000)
+
+
+def test_partitions_of_one_store_share_files() -> None:
+    need = need_of(1, 4_096)
+    assert need.partitions == 4_096
+    assert need.files + OTHER_FILES < 10_000
+    check_open_files(need, 20_000)
 
 
 def test_the_limit_of_this_process_is_raised_as_far_as_may_be() -> None:

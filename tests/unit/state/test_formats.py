@@ -6,10 +6,14 @@ import json
 from dataclasses import replace
 
 import pyarrow as pa
+import pytest
 
-from engine.model.distinct_sketch import sketch_of
+from engine.model.distinct_sketch import sketch_of, sketch_text
 from engine.model.schema import Epoch
-from engine.state.formats import Manifest, SegmentId, SegmentRecord
+from engine.state import formats
+from engine.state.damage import DamagedError
+from engine.state.formats import Manifest, SegmentId, SegmentRecord, add_checksum, remove_checksum
+from engine.state.statistics import measure
 
 STORED = {
     "format": 5,
@@ -81,4 +85,58 @@ def test_a_segment_without_sketches_is_read() -> None:
     assert SegmentRecord.from_bytes(data, {}).sketches[0].tolist() == sketch.tolist()
     older = replace(record, sketches={}).to_bytes()
     assert b"sketches" not in older
-    assert SegmentRecord.from_bytes(older, {}).sketches == {}
+    assert not SegmentRecord.from_bytes(older, {}).sketches
+
+
+WIDE = SegmentRecord(
+    3,
+    4,
+    {0: 24, 1: 24},
+    pa.array([1]),
+    pa.array([3]),
+    {number: measure([pa.array([1, 2, 3])], pa.int64()) for number in range(2)},
+    {0: sketch_of(pa.array([1, 2, 3]))},
+)
+
+
+def test_statistics_and_sketches_are_decoded_when_they_are_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    decoded: list[str] = []
+
+    def statistics(*_: object) -> object:
+        decoded.append("statistics")
+        return object()
+
+    def sketch(*_: object) -> object:
+        decoded.append("sketch")
+        return object()
+
+    monkeypatch.setattr(formats, "ColumnStatistics", statistics)
+    monkeypatch.setattr(formats, "sketch_of_text", sketch)
+    record = SegmentRecord.from_bytes(WIDE.to_bytes(), {})
+    assert not decoded
+    first = record.statistics[1]
+    assert record.statistics.get(1) is first
+    assert record.statistics.get(2) is None
+    assert decoded == ["statistics"]
+    assert record.sketches[0] is record.sketches[0]
+    assert decoded == ["statistics", "sketch"]
+
+
+def test_they_are_decoded_at_once_where_no_checksum_says_that_they_are_right() -> None:
+    data = bytes(remove_checksum(WIDE.to_bytes(), "segment record"))
+    assert SegmentRecord.from_bytes(data, {}).statistics.keys() == {0, 1}
+    (text,) = [sketch_text(each) for each in WIDE.sketches.values()]
+    broken = data.replace(text.encode(), b"!" * len(text))
+    assert broken != data
+    with pytest.raises(DamagedError, match="segment record"):
+        SegmentRecord.from_bytes(broken, {})
+
+
+def test_a_record_that_lacks_what_it_names_is_damaged() -> None:
+    """Whoever wrote it: the checksum is right."""
+    data = bytes(remove_checksum(WIDE.to_bytes(), "segment record")).replace(b"low 1", b"low 7")
+    for form in (data, add_checksum(data)):
+        with pytest.raises(DamagedError, match="segment record"):
+            SegmentRecord.from_bytes(form, {})

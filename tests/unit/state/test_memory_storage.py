@@ -38,7 +38,10 @@ def test_it_is_a_sorted_dict(
             if not any(low <= key < high for low, high in removed)
         } | pairs
     assert memory.get(asked) == expected.get(asked)
-    assert memory.first_key_from(asked) == min((key for key in expected if key >= asked), default=None)
+    for length in range(4):
+        assert memory.beginnings(length) == sorted({key[:length] for key in expected})
+        found = sorted({key[:length] for key in expected if asked <= key < asked + b"\xff"})
+        assert memory.beginnings(length, (asked, asked + b"\xff")) == found
     assert list(memory.pairs(asked)) == sorted(
         (key, value) for key, value in expected.items() if key.startswith(asked)
     )
