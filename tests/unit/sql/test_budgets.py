@@ -39,6 +39,7 @@ from engine.sql.tokens import MAX_TOKENS, dialect_of, tokenize
 from engine.statements import statement_cache
 from engine.statements.column_names import ColumnNames
 from engine.statements.deep_stack import MAX_LONG_TEXTS, SHORT_TEXT, ready_statement, work_on_text
+from engine.statements.least_recently_used import CacheLimits
 from engine.statements.statement_cache import MAX_LIFTED_AT_ONCE, StatementCache
 
 TABLES = {
@@ -146,7 +147,7 @@ def test_time_is_over_while_lists_are_looked_for(monkeypatch: pytest.MonkeyPatch
         raise InvalidInput("Nobody waits for this any more.")
 
     monkeypatch.setattr(statement_cache, "lift", lift_slowly)
-    cache = StatementCache(1, ColumnNames(Binder(None)))
+    cache = StatementCache(CacheLimits(1), ColumnNames(Binder(None)))
     with pytest.raises(DeadlineExceeded):
         cache.ready_text("x" * (MAX_LIFTED_AT_ONCE + 1), "duckdb", TABLES, Deadline(0.0))
     is_over.set()
