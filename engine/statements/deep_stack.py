@@ -13,9 +13,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, wait
 from functools import partial
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from engine.duckdb.deadline import POLL_SECONDS, Deadline
 from engine.model.schema import StoreDefinition, StoreName
@@ -35,6 +34,57 @@ MAX_LONG_TEXTS = 2
 """Long texts that are read at once."""
 _starting = threading.Lock()
 _places = threading.BoundedSemaphore(MAX_LONG_TEXTS)
+
+
+class _Outcome(Generic[Made]):
+    """What comes of work on another thread. It holds that only until somebody has it, or has gone away.
+
+    An error knows by its traceback who has raised it, and by that this object: as a `Future`, which keeps its
+    error, each refused text would be a cycle with all its tokens and trees, and stay until a full collection
+    finds it.
+
+    Attributes:
+        ended: Set at the end of the work.
+    """
+
+    def __init__(self) -> None:
+        self.ended = threading.Event()
+        self._lock = threading.Lock()
+        self._is_wanted = True
+        self._made: list[Made] = []
+        self._error: BaseException | None = None
+
+    def put(self, made: Made) -> None:
+        """Take note of what was made."""
+        with self._lock:
+            if self._is_wanted:
+                self._made.append(made)
+
+    def fail(self, error: BaseException) -> None:
+        """Take note that the work has failed."""
+        with self._lock:
+            if self._is_wanted:
+                self._error = error
+
+    def take(self) -> Made:
+        """What was made; once, when the work has ended.
+
+        Raises:
+            BaseException: The work has raised it.
+        """
+        error, self._error = self._error, None
+        if error is None:
+            return self._made.pop()
+        try:
+            raise error
+        finally:
+            del error
+
+    def forget(self) -> None:
+        """Nobody waits any more."""
+        with self._lock:
+            self._is_wanted, self._error = False, None
+            self._made.clear()
 
 
 def ready_statement(
@@ -85,15 +135,18 @@ def work_on_text(text: str, work: Callable[[], Made], deadline: Deadline) -> Mad
         return work()
     while not _places.acquire(timeout=POLL_SECONDS):
         deadline.check()
-    made: Future[Made] = Future()
+    outcome = _Outcome[Made]()
     try:
-        _start(run_in_context(partial(_fulfil, made, work)))
+        _start(run_in_context(partial(_fulfil, outcome, work)))
     except BaseException:
         _places.release()
         raise
-    while not wait((made,), POLL_SECONDS).done:
-        deadline.check()
-    return made.result()
+    try:
+        while not outcome.ended.wait(POLL_SECONDS):
+            deadline.check()
+        return outcome.take()
+    finally:
+        outcome.forget()
 
 
 def _start(work: Callable[[], None]) -> None:
@@ -106,10 +159,11 @@ def _start(work: Callable[[], None]) -> None:
             threading.stack_size(0)
 
 
-def _fulfil(made: Future[Made], work: Callable[[], Made]) -> None:
+def _fulfil(outcome: _Outcome[Made], work: Callable[[], Made]) -> None:
     try:
-        made.set_result(work())
+        outcome.put(work())
     except BaseException as error:  # noqa: BLE001 - it is raised where the result is waited for
-        made.set_exception(error)
+        outcome.fail(error)
     finally:
         _places.release()
+        outcome.ended.set()

@@ -6,10 +6,13 @@ A process that is ended, and one that is held for ever, fail these tests by them
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 import threading
+import weakref
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
@@ -41,6 +44,7 @@ from engine.statements.column_names import ColumnNames
 from engine.statements.deep_stack import MAX_LONG_TEXTS, SHORT_TEXT, ready_statement, work_on_text
 from engine.statements.least_recently_used import CacheLimits
 from engine.statements.statement_cache import MAX_LIFTED_AT_ONCE, StatementCache
+from tests.support.waiting import wait_until
 
 TABLES = {
     StoreName("t"): define_store("t", pa.schema([("a", pa.int64()), ("b", pa.int64())]), ["a"], partitions=2)
@@ -157,6 +161,29 @@ def test_a_failed_long_text_leaves_its_place_to_others() -> None:
     for _ in range(MAX_LONG_TEXTS + 1):
         with pytest.raises(ZeroDivisionError):
             work_on_text("x" * (SHORT_TEXT + 1), lambda: 1 // 0, NO_DEADLINE)
+
+
+class _Held:
+    """Something that can be referred to weakly."""
+
+
+def test_a_refused_long_text_leaves_nothing_behind() -> None:
+    """Its tokens and trees would wait for a full collection, which holds the host for a quarter of a second."""
+    left: list[weakref.ref[_Held]] = []
+
+    def refuse() -> None:
+        held = _Held()
+        left.append(weakref.ref(held))
+        raise InvalidInput("It is wrong.")
+
+    gc.disable()
+    try:
+        for _ in range(MAX_LONG_TEXTS):
+            with suppress(InvalidInput):
+                work_on_text("x" * (SHORT_TEXT + 1), refuse, NO_DEADLINE)
+        wait_until(lambda: all(each() is None for each in left), 10.0)
+    finally:
+        gc.enable()
 
 
 def test_budgets_say_what_to_do() -> None:
