@@ -14,8 +14,8 @@ from engine.duckdb.spill import SpillDirectory
 from engine.errors import LivestateError
 
 COUNTED_PART = 7 / 8
-"""Of the memory that a database may take, what the engine is told. It counts its blocks, and takes up to an eighth
-more for what it does not count: 32 joins 40 MiB beside 224.
+"""Of the memory that a database may take, what the engine is told. It counts its blocks, and takes up to an
+eighth more for what it does not count: 32 joins 40 MiB beside 224.
 """
 _MEMORY = "SELECT sum(memory_usage_bytes), sum(temporary_storage_bytes) FROM duckdb_memory()"
 
