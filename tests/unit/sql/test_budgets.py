@@ -12,6 +12,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
@@ -41,7 +42,13 @@ from engine.sql.text import SourceText, offset_of
 from engine.sql.tokens import MAX_TOKENS, dialect_of, tokenize
 from engine.statements import statement_cache
 from engine.statements.column_names import ColumnNames
-from engine.statements.deep_stack import MAX_LONG_TEXTS, SHORT_TEXT, ready_statement, work_on_text
+from engine.statements.deep_stack import (
+    LONGEST_BESIDE_OTHERS,
+    MAX_LONG_TEXTS,
+    SHORT_TEXT,
+    ready_statement,
+    work_on_text,
+)
 from engine.statements.least_recently_used import CacheLimits
 from engine.statements.statement_cache import MAX_LIFTED_AT_ONCE, StatementCache
 from tests.support.waiting import wait_until
@@ -161,6 +168,26 @@ def test_a_failed_long_text_leaves_its_place_to_others() -> None:
     for _ in range(MAX_LONG_TEXTS + 1):
         with pytest.raises(ZeroDivisionError):
             work_on_text("x" * (SHORT_TEXT + 1), lambda: 1 // 0, NO_DEADLINE)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_the_longest_texts_are_read_alone(first: bool) -> None:
+    """Two of 90,000 tokens at once take 200 MiB."""
+    texts = ["x" * (LONGEST_BESIDE_OTHERS + 1), "x" * (SHORT_TEXT + 1)]
+    begun, may_end = threading.Event(), threading.Event()
+
+    def work() -> None:
+        begun.set()
+        may_end.wait(10.0)
+
+    with ThreadPoolExecutor(1) as others:
+        running = others.submit(work_on_text, texts[0 if first else 1], work, NO_DEADLINE)
+        assert begun.wait(10.0)
+        with pytest.raises(DeadlineExceeded):
+            work_on_text(texts[1 if first else 0], lambda: 1, Deadline(0.05))
+        may_end.set()
+        running.result()
+    assert work_on_text(texts[0], lambda: 1, NO_DEADLINE) == 1
 
 
 class _Held:
