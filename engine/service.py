@@ -54,6 +54,7 @@ from engine.plan.key_lookup import KeyLookup
 from engine.scan import BuildingError, StoreSource
 from engine.sql.parse import StatementClass
 from engine.statements.column_names import ColumnNames
+from engine.statements.least_recently_used import CacheLimits
 from engine.statements.pin import ALL_NEWEST, MigratedError
 from engine.statements.request import Request
 from engine.statements.shapes import Shapes
@@ -185,15 +186,15 @@ class QueryService:
         self._scope = scope
         self._resources = resources = resources or open_resources(options)
         self._restricted = RestrictedServices()
-        size = options.cached_statements
+        limits = CacheLimits(options.cached_statements, options.kept_statement_bytes)
         engine = resources.engine
         # Texts to bound statements.
-        self._statements = StatementCache(size, ColumnNames(engine.binder))
-        self._templates = Templates(size)
+        self._statements = StatementCache(limits, ColumnNames(engine.binder))
+        self._templates = Templates(limits)
         self._texts = Texts(source, self._statements, options.max_sql_bytes)
         # Statements and fragments over this host's stores.
         local = self._local = LocalExecutor(source, engine, options.batch_bytes)
-        fragments, shapes = FragmentCache(engine, size), Shapes(source)
+        fragments, shapes = FragmentCache(engine, limits), Shapes(source)
         arguments = ArgumentMaker(resources.folder, clock)
         self._fragment_executor = FragmentExecutor(source, fragments, shapes, local, arguments)
         self._requests = Requests(self._texts, local, arguments)
@@ -201,7 +202,7 @@ class QueryService:
         self._lag_limit = lag_limit = LagLimit(source, options.max_lag_seconds)
         routes = Routes(cluster, options.broadcast_limit_bytes, lag_limit)
         router = Router(source, routes, shapes, self._requests)
-        plans = PlanCache(engine, fragments, local, size)
+        plans = PlanCache(engine, fragments, local, limits)
         hosts = FragmentHosts(cluster, self._fragment_executor)
         self._runner = PlanRunner(cluster.here, hosts, engine, options, resources.memory, resources.threads)
         self._answers = KeptAnswers(options.kept_answer_bytes)
@@ -210,7 +211,7 @@ class QueryService:
         self._divider = Divider(cluster, router, plans)
         self._catalog = CatalogQueries(source, cluster, hides_sizes=scope is not None)
         self._prepared = PreparedStatements(
-            source, self._texts, self._requests, routes, router, self._coordinator, local, size
+            source, self._texts, self._requests, routes, router, self._coordinator, local, limits
         )
 
     @property
@@ -263,6 +264,7 @@ class QueryService:
         options = replace(
             self._options,
             cached_statements=max(1, self._options.cached_statements // 8),
+            statement_bytes=self._options.kept_statement_bytes // 8,
             answer_bytes=self._options.kept_answer_bytes // MOST_SCOPES,
         )
         return QueryService(source, options, cluster, self._clock, scope=scope, resources=self._resources)

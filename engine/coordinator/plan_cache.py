@@ -41,8 +41,8 @@ from engine.plan.split.streamed_merges import is_read_once
 from engine.plan.statement import ReadyStatement
 from engine.sql.bind import BoundStatement
 from engine.statements.deep_stack import Made, work_on_text
+from engine.statements.least_recently_used import CacheLimits, LeastRecentlyUsed, statement_bytes
 from engine.statements.request import Request
-from engine.statements.statement_cache import LeastRecentlyUsed
 
 Definitions = Mapping[StoreName, StoreDefinition]
 Types = tuple[pa.DataType, ...]
@@ -125,16 +125,18 @@ class PlanCache:
         engine: Tells the types of merges.
         fragments: Makes fragments ready.
         local: Binds statements unsplit, and says what is wrong with them.
-        size: How many plans to keep.
+        limits: How many plans to keep, of each kind.
     """
 
-    def __init__(self, engine: Engine, fragments: FragmentCache, local: LocalExecutor, size: int) -> None:
+    def __init__(
+        self, engine: Engine, fragments: FragmentCache, local: LocalExecutor, limits: CacheLimits
+    ) -> None:
         self._engine = engine
         self._fragments = fragments
         self._local = local
-        self._plans: LeastRecentlyUsed[ReadyPlan] = LeastRecentlyUsed(size)
-        self._wholes: LeastRecentlyUsed[WholeText] = LeastRecentlyUsed(size)
-        self._gathering: LeastRecentlyUsed[ReadyPlan] = LeastRecentlyUsed(size)
+        self._plans: LeastRecentlyUsed[ReadyPlan] = LeastRecentlyUsed(limits)
+        self._wholes: LeastRecentlyUsed[WholeText] = LeastRecentlyUsed(limits)
+        self._gathering: LeastRecentlyUsed[ReadyPlan] = LeastRecentlyUsed(limits)
 
     def plan(self, request: Request, sizes: Sizes) -> ReadyPlan:
         """The plan of a statement.
@@ -156,7 +158,7 @@ class PlanCache:
         found = self._plans.get(key)
         if found is None or found.statement is not request.statement:
             found = self._make_plan(request, sizes)
-            self._plans.put(key, found)
+            self._plans.put(key, found, _plan_bytes(request))
         return found
 
     def _make_plan(self, request: Request, sizes: Sizes) -> ReadyPlan:
@@ -207,7 +209,7 @@ class PlanCache:
         """
         found = self.gather_plan(request)
         if not any(pa.types.is_nested(found_type) for found_type in request.types):
-            self._gathering.put(_values_key(request), found)
+            self._gathering.put(_values_key(request), found, _plan_bytes(request) + _values_bytes(request))
         return found
 
     def gather_plan(self, request: Request) -> ReadyPlan:
@@ -246,7 +248,7 @@ class PlanCache:
         found = self._wholes.get(key)
         if found is None or found.statement is not request.statement:
             found = self._make_whole(request)
-            self._wholes.put(key, found)
+            self._wholes.put(key, found, _plan_bytes(request))
         return found
 
     def _make_whole(self, request: Request) -> WholeText:
@@ -358,6 +360,17 @@ def _work(request: Request, plan: Callable[[], Made]) -> Made:
 
 def _values_key(request: Request) -> tuple[int, tuple[pa.Scalar, ...]]:
     return id(request.statement), request.arguments.parameters
+
+
+def _plan_bytes(request: Request) -> int:
+    """About what a plan takes. Lists that were lifted out of the text are no part of it."""
+    return statement_bytes(request.statement.bound.source.text)
+
+
+def _values_bytes(request: Request) -> int:
+    """What the values of a request take that can be long."""
+    buffers = (value.as_buffer() for value in request.arguments.parameters if hasattr(value, "as_buffer"))
+    return sum(buffer.size for buffer in buffers if buffer is not None)
 
 
 def _columns_to_cast(wanted: Outputs | None, merged: Outputs | None) -> tuple[ReadColumn, ...] | None:

@@ -24,8 +24,9 @@ from engine.plan.plans import EnginePlan
 from engine.plan.statement import ReadyStatement
 from engine.scan import StoreSource
 from engine.sql.parse import StatementClass
+from engine.statements.least_recently_used import CacheLimits, LeastRecentlyUsed, statement_bytes
 from engine.statements.request import Request
-from engine.statements.statement_cache import MAX_CACHED_LENGTH, LeastRecentlyUsed
+from engine.statements.statement_cache import MAX_CACHED_LENGTH
 from engine.statements.texts import Texts
 
 
@@ -69,7 +70,7 @@ class PreparedStatements:
         router: Finds the epochs that statements would read.
         coordinator: Runs statements whose columns only their rows tell.
         local: Tells the columns of the others.
-        size: How many statements to keep.
+        limits: How many statements to keep.
     """
 
     def __init__(
@@ -81,7 +82,7 @@ class PreparedStatements:
         router: Router,
         coordinator: Coordinator,
         local: LocalExecutor,
-        size: int,
+        limits: CacheLimits,
     ) -> None:
         self._source = source
         self._texts = texts
@@ -90,7 +91,7 @@ class PreparedStatements:
         self._router = router
         self._coordinator = coordinator
         self._local = local
-        self._entries: LeastRecentlyUsed[_Entry] = LeastRecentlyUsed(size)
+        self._entries: LeastRecentlyUsed[_Entry] = LeastRecentlyUsed(limits)
 
     def prepare(
         self,
@@ -150,7 +151,7 @@ class PreparedStatements:
             column_origins(statement.logical) if is_typed and statement.bound.references else (),
         )
         if request is newest and values is None and _can_be_kept(request, sql):
-            self._entries.put((sql, dialect), _Entry(statement, prepared))
+            self._entries.put((sql, dialect), _Entry(statement, prepared), statement_bytes(sql))
         return prepared
 
     def find(

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from engine.duckdb.database import open_database
 from engine.duckdb.deadline import NO_DEADLINE, Deadline, hold_lock
-from engine.duckdb.engine_errors import ENGINE_FAILURES, Failure, NotBoundError, read_failure
+from engine.duckdb.engine_errors import ENGINE_FAILURES, EXPLAIN, Failure, NotBoundError, read_failure
 from engine.duckdb.growth import is_parsed_quickly, needs_worker
 from engine.duckdb.results import check_types, known_type, result_schema
 from engine.duckdb.worker_messages import BindJob, encode_rows
@@ -25,7 +25,6 @@ from engine.scan import LIVE_COLUMN
 from engine.sql.bind import StoreReference
 
 MEMORY_BYTES = 64 << 20
-_EXPLAIN = "EXPLAIN "
 _ROW_NUMBER = "rowid"
 """A column that the engine's tables have by themselves, and scans have not. (Columns that a text does not
 name change nothing.)
@@ -143,10 +142,10 @@ class Binder:
         with hold_lock(self._lock, deadline):
             try:
                 self._create(tables)
-                self._database.execute(f"{_EXPLAIN}{sql}", values or None).fetchall()
+                self._database.execute(f"{EXPLAIN}{sql}", values or None).fetchall()
             except ENGINE_FAILURES as error:
                 failure = self._failure(error)
-                start = None if failure.start is None else failure.start - len(_EXPLAIN)
+                start = None if failure.start is None else failure.start - len(EXPLAIN)
                 return replace(failure, start=start)
         return None
 

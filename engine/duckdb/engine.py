@@ -21,7 +21,7 @@ from engine.access.principal import Limit
 from engine.duckdb.binder import Binder
 from engine.duckdb.deadline import NO_DEADLINE, Deadline, Watch, Watcher
 from engine.duckdb.engine_database import EngineConnection, EngineDatabase, EngineMemory
-from engine.duckdb.engine_errors import ENGINE_FAILURES, Allowance, BindingError, read_failure
+from engine.duckdb.engine_errors import ENGINE_FAILURES, EXPLAIN, Allowance, BindingError, read_failure
 from engine.duckdb.growth import needs_worker
 from engine.duckdb.handover import MOST_LONG_ROWS, combine, repeats_long_values, rows_a_batch
 from engine.duckdb.own_databases import OwnDatabases
@@ -44,7 +44,6 @@ which takes a fifth longer.
 FEW_ROWS = 10_000
 """Scans up to this size are handed over in one piece: the engine spends 30 µs on each."""
 
-_EXPLAIN = "EXPLAIN "
 _FAILURES = (*ENGINE_FAILURES, OSError, pa.ArrowException)
 
 
@@ -448,10 +447,10 @@ class LocalRows:
     def _refusal(self, sql: str, parameters: Sequence[Any]) -> BindingError | None:
         """Where a statement is wrong that the engine refused: only EXPLAIN reports it in full."""
         try:
-            self._connection.duckdb.execute(f"{_EXPLAIN}{sql}", list(parameters)).fetchall()
+            self._connection.duckdb.execute(f"{EXPLAIN}{sql}", list(parameters)).fetchall()
         except _FAILURES as error:
             failure = read_failure(error)
-            start = None if failure.start is None else failure.start - len(_EXPLAIN)
+            start = None if failure.start is None else failure.start - len(EXPLAIN)
             return BindingError(
                 failure, "" if start is None or start < 0 else sql[start : start + failure.length]
             )

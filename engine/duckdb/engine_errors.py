@@ -19,6 +19,10 @@ from engine.errors import Defect, InvalidInput, LimitExceeded, LivestateError, U
 
 ENGINE_FAILURES = (duckdb.Error, UnicodeDecodeError)
 """What the engine raises; the latter for a message that it has cut within a character."""
+EXPLAIN = "EXPLAIN (FORMAT JSON) "
+"""Put before a statement, has the engine say in full what it refuses. As text it would take a minute to draw
+the plan of 222 grouping sets, and nothing interrupts that.
+"""
 _REFUSED_BY_FUNCTION = "refusedbyfunction"
 """A kind of ours: a function has refused its arguments that the engine took for one which refuses nothing."""
 _UNEXPECTED_REFUSAL = re.compile(r"threw an execution error, but [^\n]*? Error: ([^\n]+)")

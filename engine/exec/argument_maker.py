@@ -16,11 +16,13 @@ from engine.plan.arguments import TIME_TYPE
 from engine.plan.statement import ReadyStatement
 from engine.plan.values import Arguments, Computed
 from engine.sql.parameters import fix_types
-from engine.statements.statement_cache import LeastRecentlyUsed
+from engine.statements.least_recently_used import CacheLimits, LeastRecentlyUsed
 
 MOST_COMPUTED = 64
 """Expressions of a statement that are computed before its rows are read; beyond them nothing is pruned."""
-KEPT_VALUES = 1000
+_KEPT = CacheLimits(1000, 1 << 20)
+_ENTRY_BYTES = 500
+"""What an expression takes besides its text."""
 
 Clock = Callable[[], int]
 """Nanoseconds since 1970."""
@@ -51,8 +53,8 @@ class ArgumentMaker:
         self._folder = folder
         self._clock = clock
         # What expressions without parameters are does not change; None in a tuple is as good as a value.
-        self._values: LeastRecentlyUsed[tuple[pa.Scalar | None]] = LeastRecentlyUsed(KEPT_VALUES)
-        self._texts: LeastRecentlyUsed[_TypedText] = LeastRecentlyUsed(KEPT_VALUES)
+        self._values: LeastRecentlyUsed[tuple[pa.Scalar | None]] = LeastRecentlyUsed(_KEPT)
+        self._texts: LeastRecentlyUsed[_TypedText] = LeastRecentlyUsed(_KEPT)
 
     def make(
         self,
@@ -101,7 +103,7 @@ class ArgumentMaker:
         values = self._folder.values([typed.sql for _, typed in unknown], given, deadline)
         for (operand, typed), value in zip(unknown, values, strict=True):
             if not typed.parameters:
-                self._values.put(operand.text, (value,))
+                self._values.put(operand.text, (value,), _ENTRY_BYTES + len(operand.text))
             if value is not None:
                 found[operand.text] = value
         return found
@@ -113,5 +115,5 @@ class ArgumentMaker:
         if found is None:
             numbers = frozenset(int(mark.name) for mark in operand.node.find_all(exp.Placeholder))
             found = _TypedText(fix_types(operand.node, types).sql(dialect="duckdb"), numbers)
-            self._texts.put(key, found)
+            self._texts.put(key, found, _ENTRY_BYTES + len(operand.text) + len(found.sql))
         return found

@@ -21,7 +21,7 @@ from engine.sql.literals import LiftedText, LiteralList
 from engine.sql.parse import StatementClass
 from engine.sql.text import SourceText
 from engine.statements.deep_stack import ready_statement
-from engine.statements.statement_cache import LeastRecentlyUsed
+from engine.statements.least_recently_used import CacheLimits, LeastRecentlyUsed, statement_bytes
 
 
 @dataclass(frozen=True)
@@ -42,12 +42,12 @@ class FragmentCache:
 
     Args:
         engine: Tells the types of their columns.
-        size: How many to keep.
+        limits: How many to keep.
     """
 
-    def __init__(self, engine: Engine, size: int) -> None:
+    def __init__(self, engine: Engine, limits: CacheLimits) -> None:
         self._engine = engine
-        self._fragments: LeastRecentlyUsed[BoundFragment] = LeastRecentlyUsed(size)
+        self._fragments: LeastRecentlyUsed[BoundFragment] = LeastRecentlyUsed(limits)
 
     def bind(
         self,
@@ -82,7 +82,7 @@ class FragmentCache:
         if found is None or not found.statement.is_current(definitions):
             statement = _statement(sql, definitions, inputs, parameters, deadline)
             found = BoundFragment(statement, self._outputs(statement, deadline))
-            self._fragments.put(key, found)
+            self._fragments.put(key, found, statement_bytes(sql))
         return found
 
     def _outputs(self, statement: ReadyStatement, deadline: Deadline) -> Outputs:

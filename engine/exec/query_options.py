@@ -23,6 +23,8 @@ class QueryOptions:
             None: a 32nd of `memory_limit_bytes`.
         batch_bytes: Arrow bytes that a batch of a result should not exceed.
         cached_statements: How many statements are kept parsed and planned.
+        statement_bytes: About how much these may take, in each of the forms in which they are kept; None: a
+            32nd of `memory_limit_bytes`.
         merge_table_bytes: Arrow bytes of hosts' rows up to which a merge reads them as a table; where it can,
             it reads more as they come.
         gather_limit_bytes: Arrow bytes of hosts' rows that one statement may hold in memory for its merge;
@@ -44,6 +46,7 @@ class QueryOptions:
     max_sql_bytes: int = 16 << 20
     batch_bytes: int = 8 << 20
     cached_statements: int = 1000
+    statement_bytes: int | None = None
     merge_table_bytes: int = 8 << 20
     gather_limit_bytes: int = 1 << 30
     total_gather_limit_bytes: int = 2 << 30
@@ -53,6 +56,11 @@ class QueryOptions:
     spill_limit_bytes: int = 8 << 30
     answer_bytes: int | None = None
     max_lag_seconds: float | None = None
+
+    @property
+    def kept_statement_bytes(self) -> int:
+        """Bytes of statements that are kept, in each form."""
+        return self.memory_limit_bytes // 32 if self.statement_bytes is None else self.statement_bytes
 
     @property
     def kept_answer_bytes(self) -> int:

@@ -5,17 +5,18 @@ sqlglot's compiled parser takes up to 650 bytes of stack for each token that nes
 all productions that were found to do so). What is known to nest is limited (`engine.sql.tokens`); the room is
 for what is not known.
 
-A long text takes up to some seconds of the interpreter, which statements of others need, too. So few are read
-at once, and who waits for one goes away when its time is over: it comes to its end by itself then, in vain.
+A long text takes up to some seconds of the interpreter, which statements of others need, too, and memory. So
+few are read at once, the longest alone, and who waits for one goes away when its time is over: it comes to
+its end by itself then, in vain.
 """
 
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, wait
 from functools import partial
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from engine.duckdb.deadline import POLL_SECONDS, Deadline
 from engine.model.schema import StoreDefinition, StoreName
@@ -33,8 +34,100 @@ STACK_BYTES = MAX_TOKENS * 2600
 """Address space; memory is only what is used of it."""
 MAX_LONG_TEXTS = 2
 """Long texts that are read at once."""
+LONGEST_BESIDE_OTHERS = 50_000
+"""Characters of a text that is read beside another long one. One of 90,000 tokens takes 100 MiB meanwhile."""
 _starting = threading.Lock()
-_places = threading.BoundedSemaphore(MAX_LONG_TEXTS)
+
+
+class _Places:
+    """Places for long texts, in the order in which they came. Safe for threads."""
+
+    def __init__(self) -> None:
+        self._free = MAX_LONG_TEXTS
+        self._waiting: deque[object] = deque()
+        self._changed = threading.Condition()
+
+    def take(self, count: int, deadline: Deadline) -> None:
+        """Wait for some of them.
+
+        Args:
+            count: How many.
+            deadline: When the statement must end.
+
+        Raises:
+            LivestateError: The statement must end before.
+        """
+        me = object()
+        with self._changed:
+            self._waiting.append(me)
+            try:
+                while self._waiting[0] is not me or self._free < count:
+                    self._changed.wait(POLL_SECONDS)
+                    deadline.check()
+                self._free -= count
+            finally:
+                self._waiting.remove(me)
+                self._changed.notify_all()
+
+    def give(self, count: int) -> None:
+        """Give some back."""
+        with self._changed:
+            self._free += count
+            self._changed.notify_all()
+
+
+class _Outcome(Generic[Made]):
+    """What comes of work on another thread. It holds that only until somebody has it, or has gone away.
+
+    An error knows by its traceback who has raised it, and by that this object: as a `Future`, which keeps its
+    error, each refused text would be a cycle with all its tokens and trees, and stay until a full collection
+    finds it.
+
+    Attributes:
+        ended: Set at the end of the work.
+    """
+
+    def __init__(self) -> None:
+        self.ended = threading.Event()
+        self._lock = threading.Lock()
+        self._is_wanted = True
+        self._made: list[Made] = []
+        self._error: BaseException | None = None
+
+    def put(self, made: Made) -> None:
+        """Take note of what was made."""
+        with self._lock:
+            if self._is_wanted:
+                self._made.append(made)
+
+    def fail(self, error: BaseException) -> None:
+        """Take note that the work has failed."""
+        with self._lock:
+            if self._is_wanted:
+                self._error = error
+
+    def take(self) -> Made:
+        """What was made; once, when the work has ended.
+
+        Raises:
+            BaseException: The work has raised it.
+        """
+        error, self._error = self._error, None
+        if error is None:
+            return self._made.pop()
+        try:
+            raise error
+        finally:
+            del error
+
+    def forget(self) -> None:
+        """Nobody waits any more."""
+        with self._lock:
+            self._is_wanted, self._error = False, None
+            self._made.clear()
+
+
+_places = _Places()
 
 
 def ready_statement(
@@ -83,17 +176,20 @@ def work_on_text(text: str, work: Callable[[], Made], deadline: Deadline) -> Mad
     """
     if len(text) <= SHORT_TEXT:
         return work()
-    while not _places.acquire(timeout=POLL_SECONDS):
-        deadline.check()
-    made: Future[Made] = Future()
+    count = 1 if len(text) <= LONGEST_BESIDE_OTHERS else MAX_LONG_TEXTS
+    _places.take(count, deadline)
+    outcome = _Outcome[Made]()
     try:
-        _start(run_in_context(partial(_fulfil, made, work)))
+        _start(run_in_context(partial(_fulfil, outcome, work, count)))
     except BaseException:
-        _places.release()
+        _places.give(count)
         raise
-    while not wait((made,), POLL_SECONDS).done:
-        deadline.check()
-    return made.result()
+    try:
+        while not outcome.ended.wait(POLL_SECONDS):
+            deadline.check()
+        return outcome.take()
+    finally:
+        outcome.forget()
 
 
 def _start(work: Callable[[], None]) -> None:
@@ -106,10 +202,11 @@ def _start(work: Callable[[], None]) -> None:
             threading.stack_size(0)
 
 
-def _fulfil(made: Future[Made], work: Callable[[], Made]) -> None:
+def _fulfil(outcome: _Outcome[Made], work: Callable[[], Made], places: int) -> None:
     try:
-        made.set_result(work())
+        outcome.put(work())
     except BaseException as error:  # noqa: BLE001 - it is raised where the result is waited for
-        made.set_exception(error)
+        outcome.fail(error)
     finally:
-        _places.release()
+        _places.give(places)
+        outcome.ended.set()

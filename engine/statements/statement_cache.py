@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Generic, TypeVar
 
 import pyarrow as pa
 
@@ -18,38 +15,7 @@ from engine.sql.literals import LiftedText, lift
 from engine.sql.versions import NO_MOMENTS, Moments
 from engine.statements.column_names import ColumnNames
 from engine.statements.deep_stack import ready_statement, work_on_text
-
-Value = TypeVar("Value")
-
-
-class LeastRecentlyUsed(Generic[Value]):
-    """A bounded map that forgets what was not asked for longest. Safe for threads.
-
-    Args:
-        size: How many entries to keep.
-    """
-
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._lock = threading.Lock()
-        self._entries: OrderedDict[Hashable, Value] = OrderedDict()
-
-    def get(self, key: Hashable) -> Value | None:
-        """The value of a key, if it is there."""
-        with self._lock:
-            value = self._entries.get(key)
-            if value is not None:
-                self._entries.move_to_end(key)
-            return value
-
-    def put(self, key: Hashable, value: Value) -> None:
-        """Keep a value."""
-        with self._lock:
-            self._entries[key] = value
-            self._entries.move_to_end(key)
-            if len(self._entries) > self._size:
-                self._entries.popitem(last=False)
-
+from engine.statements.least_recently_used import CacheLimits, LeastRecentlyUsed, statement_bytes
 
 MAX_CACHED_LENGTH = 20_000
 """Longer texts are not kept."""
@@ -88,15 +54,15 @@ class StatementCache:
     template, too, and lookups of the rows of a list by what is before the list.
 
     Args:
-        size: How many statements to keep.
+        limits: How many statements to keep.
         names: Knows the names of their columns.
     """
 
-    def __init__(self, size: int, names: ColumnNames) -> None:
+    def __init__(self, limits: CacheLimits, names: ColumnNames) -> None:
         self._names = names
-        self._texts: LeastRecentlyUsed[ReadyStatement] = LeastRecentlyUsed(size)
-        self._lookups: LeastRecentlyUsed[ReadyStatement] = LeastRecentlyUsed(size)
-        self._list_lookups: LeastRecentlyUsed[ReadyStatement] = LeastRecentlyUsed(size)
+        self._texts: LeastRecentlyUsed[ReadyStatement] = LeastRecentlyUsed(limits)
+        self._lookups: LeastRecentlyUsed[ReadyStatement] = LeastRecentlyUsed(limits)
+        self._list_lookups: LeastRecentlyUsed[ReadyStatement] = LeastRecentlyUsed(limits)
 
     def ready_text(
         self,
@@ -173,7 +139,7 @@ class StatementCache:
         # What DESCRIBE says of a store is not told by references; a query without any means the same whatever
         # stores there are.
         if len(lifted.source.text) <= MAX_CACHED_LENGTH and made.bound.tree is not None:
-            self._texts.put(key, made)
+            self._texts.put(key, made, statement_bytes(lifted.source.text))
         return made
 
     def known_lookup(self, template: str, tables: Tables) -> ReadyStatement | None:
@@ -189,7 +155,7 @@ class StatementCache:
             statement: Its statement.
         """
         if statement.key_lookup is not None and self._lookups.get(template) is not statement:
-            self._lookups.put(template, statement)
+            self._lookups.put(template, statement, statement_bytes(template))
 
     def known_list_lookup(self, head: str, tables: Tables) -> ReadyStatement | None:
         """The lookup of rows by a list of keys that all texts share which differ in that list alone, if it is
@@ -210,7 +176,8 @@ class StatementCache:
             statement: The statement.
         """
         if len(head) <= MAX_CACHED_LENGTH:
-            self._list_lookups.put(head, statement)
+            nbytes = statement_bytes(statement.bound.source.text) + len(head)
+            self._list_lookups.put(head, statement, nbytes)
 
 
 def _catalog_rows(statement: ReadyStatement, tables: Tables, user: str) -> Mapping[str, pa.RecordBatch]:

@@ -23,9 +23,11 @@ from engine.plan.values import UNKNOWN, Constant, exact_integers, exact_value
 from engine.sql.bind import bind
 from engine.sql.literals import MIN_LIST_LENGTH, Template, lift, template_of
 from engine.sql.parse import StatementClass, parse
-from engine.statements.statement_cache import LeastRecentlyUsed
+from engine.statements.least_recently_used import CacheLimits, LeastRecentlyUsed
 
 Tables = Mapping[StoreName, StoreDefinition]
+_TEMPLATE_BYTES = 500
+"""What is known of a template, besides its text."""
 
 
 @dataclass(frozen=True)
@@ -67,11 +69,11 @@ class Templates:
     """Finds the values in texts. Safe for threads.
 
     Args:
-        size: How many templates to keep.
+        limits: How many templates to keep.
     """
 
-    def __init__(self, size: int) -> None:
-        self._known: LeastRecentlyUsed[_Values] = LeastRecentlyUsed(size)
+    def __init__(self, limits: CacheLimits) -> None:
+        self._known: LeastRecentlyUsed[_Values] = LeastRecentlyUsed(limits)
 
     def parametrize(self, text: str, tables: Tables) -> ParametrizedText | None:
         """A text with parameters in place of its values.
@@ -90,7 +92,7 @@ class Templates:
         values = self._known.get(template.text)
         if values is None or not values.is_current(tables):
             values = _values_of(template, tables)
-            self._known.put(template.text, values)
+            self._known.put(template.text, values, _TEMPLATE_BYTES + 2 * len(template.text))
         return _parametrize(template, values.types)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import itertools
+import os
 import sys
 import threading
 import time
@@ -39,6 +40,10 @@ every client has met one.
 PATIENCE_SECONDS = 60.0
 """For an answer; statements have `STATEMENT_SECONDS`."""
 STATEMENT_SECONDS = 1.0
+SENDER_NICENESS = 19
+"""Of the threads that make and send inputs. They stand for other machines, and leave the processors of this
+one to the host and to the client whose lookups are timed.
+"""
 SWELLING_STEP_MIB = 100
 SLOWEST = 10
 _MOST_OF_TWIN = 50
@@ -266,6 +271,7 @@ class _Run:
         Args:
             place: Of the thread, among all.
         """
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), SENDER_NICENESS)
         caller = Caller(self._host.uri, self._token)
         twin = None if self._permitted is None else Caller(self._permitted.uri, self._token)
         numbers = (self._others, self._long) if place % 2 else (self._long, self._others)

@@ -45,6 +45,7 @@ from engine.plan.values import Arguments
 from engine.service import QueryOptions, QueryService, Session
 from engine.sql.bind import BoundStatement
 from engine.statements.column_names import ColumnNames
+from engine.statements.least_recently_used import CacheLimits
 from engine.statements.request import Request
 from engine.statements.statement_cache import StatementCache
 from tests.support.held_source import HeldSource, rows_by_partition
@@ -446,11 +447,11 @@ def _plans_and_request() -> Iterator[tuple[PlanCache, Request]]:
     """Plans, and a statement to plan."""
     engine = Engine(256 << 20, 1)
     try:
-        statements = StatementCache(10, ColumnNames(engine.binder))
+        statements = StatementCache(CacheLimits(10), ColumnNames(engine.binder))
         local = LocalExecutor(MemorySource([memory_view(PLAYS, ROWS)]), engine, 1 << 20)
         sql = "SELECT genre, sum(count) FROM plays GROUP BY genre"
         ready = statements.ready_text(sql, "duckdb", {PLAYS.name: PLAYS}, NO_DEADLINE)
-        plans = PlanCache(engine, FragmentCache(engine, 10), local, 10)
+        plans = PlanCache(engine, FragmentCache(engine, CacheLimits(10)), local, CacheLimits(10))
         yield plans, Request("duckdb", ready, Arguments(), NO_DEADLINE, 0.0)
     finally:
         engine.close()

@@ -17,7 +17,8 @@ import pytest
 from engine.access.principal import EngineLimit, Limit
 from engine.duckdb.deadline import Deadline
 from engine.duckdb.engine import Engine, EngineRows
-from engine.duckdb.engine_errors import Failure
+from engine.duckdb.engine_database import EngineDatabase
+from engine.duckdb.engine_errors import Allowance, Failure
 from engine.duckdb.own_databases import LEAST_BYTES, MOST_KEPT, OwnDatabases
 from engine.duckdb.spill import SpillDirectory
 from engine.duckdb.worker_memory import WorkerMemory
@@ -32,6 +33,16 @@ LARGE = 'SELECT m, count(*) AS n FROM (SELECT md5(id::VARCHAR) AS m FROM "t") GR
 SMALL = 'SELECT count(*) AS n FROM "t"'
 LONG = "SELECT len(string_agg(repeat('x', 1000), '')) AS n FROM \"t\""
 LONGER = "SELECT length(lpad('x', 2000000000, 'y')) AS n"
+
+
+@pytest.mark.parametrize(("in_worker", "told"), [(False, "224.0 MiB"), (True, "256.0 MiB")])
+def test_the_engine_is_told_of_less_than_it_may_take(in_worker: bool, told: str) -> None:
+    """It takes up to an eighth more than it counts; a worker has room for that beside its memory."""
+    database = EngineDatabase(Allowance(256 * MIB, in_worker=in_worker), 1, None)
+    with database.connect().duckdb as connection:
+        found = connection.execute("SELECT current_setting('memory_limit')").fetchone()
+    database.close()
+    assert found == (told,)
 
 
 def limit_of(owner: str, nbytes: int = LIMIT) -> EngineLimit:

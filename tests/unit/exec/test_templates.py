@@ -11,6 +11,7 @@ import pytest
 from engine.errors import InvalidInput, LivestateError, NotFound
 from engine.model.schema import StoreName, define_store
 from engine.service import QueryService
+from engine.statements.least_recently_used import CacheLimits
 from engine.statements.templates import Templates
 from tests.oracle.plain_duckdb import put_literals
 from tests.oracle.queries import make_query
@@ -39,7 +40,7 @@ TABLES = {StoreName("plays"): STORE}
 
 
 def _parametrize(sql: str) -> tuple[str, list[object]] | None:
-    found = Templates(10).parametrize(sql, TABLES)
+    found = Templates(CacheLimits(10)).parametrize(sql, TABLES)
     return None if found is None else (found.text, [value.as_py() for value in found.values])
 
 
@@ -114,13 +115,13 @@ def test_a_literal_is_a_value_of_its_columns_type() -> None:
         "moment < '2024-01-31 12:00:00'": pa.timestamp("us"),
     }
     for condition, arrow_type in types.items():
-        found = Templates(10).parametrize(f"SELECT 1 FROM plays WHERE {condition}", TABLES)
+        found = Templates(CacheLimits(10)).parametrize(f"SELECT 1 FROM plays WHERE {condition}", TABLES)
         assert found is not None
         assert [value.type for value in found.values] == [arrow_type], condition
 
 
 def test_a_store_of_other_types_is_another_template() -> None:
-    templates = Templates(10)
+    templates = Templates(CacheLimits(10))
     sql = "SELECT * FROM plays WHERE song = 3"
     other = define_store("plays", pa.schema([("song", pa.string())]), ["song"], partitions=1)
     assert templates.parametrize(sql, TABLES) is not None

@@ -6,10 +6,14 @@ A process that is ended, and one that is held for ever, fail these tests by them
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 import threading
+import weakref
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
@@ -38,8 +42,16 @@ from engine.sql.text import SourceText, offset_of
 from engine.sql.tokens import MAX_TOKENS, dialect_of, tokenize
 from engine.statements import statement_cache
 from engine.statements.column_names import ColumnNames
-from engine.statements.deep_stack import MAX_LONG_TEXTS, SHORT_TEXT, ready_statement, work_on_text
+from engine.statements.deep_stack import (
+    LONGEST_BESIDE_OTHERS,
+    MAX_LONG_TEXTS,
+    SHORT_TEXT,
+    ready_statement,
+    work_on_text,
+)
+from engine.statements.least_recently_used import CacheLimits
 from engine.statements.statement_cache import MAX_LIFTED_AT_ONCE, StatementCache
+from tests.support.waiting import wait_until
 
 TABLES = {
     StoreName("t"): define_store("t", pa.schema([("a", pa.int64()), ("b", pa.int64())]), ["a"], partitions=2)
@@ -146,7 +158,7 @@ def test_time_is_over_while_lists_are_looked_for(monkeypatch: pytest.MonkeyPatch
         raise InvalidInput("Nobody waits for this any more.")
 
     monkeypatch.setattr(statement_cache, "lift", lift_slowly)
-    cache = StatementCache(1, ColumnNames(Binder(None)))
+    cache = StatementCache(CacheLimits(1), ColumnNames(Binder(None)))
     with pytest.raises(DeadlineExceeded):
         cache.ready_text("x" * (MAX_LIFTED_AT_ONCE + 1), "duckdb", TABLES, Deadline(0.0))
     is_over.set()
@@ -156,6 +168,49 @@ def test_a_failed_long_text_leaves_its_place_to_others() -> None:
     for _ in range(MAX_LONG_TEXTS + 1):
         with pytest.raises(ZeroDivisionError):
             work_on_text("x" * (SHORT_TEXT + 1), lambda: 1 // 0, NO_DEADLINE)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_the_longest_texts_are_read_alone(first: bool) -> None:
+    """Two of 90,000 tokens at once take 200 MiB."""
+    texts = ["x" * (LONGEST_BESIDE_OTHERS + 1), "x" * (SHORT_TEXT + 1)]
+    begun, may_end = threading.Event(), threading.Event()
+
+    def work() -> None:
+        begun.set()
+        may_end.wait(10.0)
+
+    with ThreadPoolExecutor(1) as others:
+        running = others.submit(work_on_text, texts[0 if first else 1], work, NO_DEADLINE)
+        assert begun.wait(10.0)
+        with pytest.raises(DeadlineExceeded):
+            work_on_text(texts[1 if first else 0], lambda: 1, Deadline(0.05))
+        may_end.set()
+        running.result()
+    assert work_on_text(texts[0], lambda: 1, NO_DEADLINE) == 1
+
+
+class _Held:
+    """Something that can be referred to weakly."""
+
+
+def test_a_refused_long_text_leaves_nothing_behind() -> None:
+    """Its tokens and trees would wait for a full collection, which holds the host for a quarter of a second."""
+    left: list[weakref.ref[_Held]] = []
+
+    def refuse() -> None:
+        held = _Held()
+        left.append(weakref.ref(held))
+        raise InvalidInput("It is wrong.")
+
+    gc.disable()
+    try:
+        for _ in range(MAX_LONG_TEXTS):
+            with suppress(InvalidInput):
+                work_on_text("x" * (SHORT_TEXT + 1), refuse, NO_DEADLINE)
+        wait_until(lambda: all(each() is None for each in left), 10.0)
+    finally:
+        gc.enable()
 
 
 def test_budgets_say_what_to_do() -> None:
