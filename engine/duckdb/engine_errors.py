@@ -25,6 +25,11 @@ the plan of 222 grouping sets, and nothing interrupts that.
 """
 _REFUSED_BY_FUNCTION = "refusedbyfunction"
 """A kind of ours: a function has refused its arguments that the engine took for one which refuses nothing."""
+_NO_ALLOCATION = "noallocation"
+"""Another kind of ours: the system has refused memory, which the engine takes for a mistake of its own where
+it does not count. It does not work on after that.
+"""
+_ALLOCATION_FAILURE = "Memory allocation failure"
 _UNEXPECTED_REFUSAL = re.compile(r"threw an execution error, but [^\n]*? Error: ([^\n]+)")
 _INVALID = frozenset(
     {
@@ -52,7 +57,7 @@ _INVALID = frozenset(
         _REFUSED_BY_FUNCTION,
     }
 )
-_LACK_OF_MEMORY = frozenset({"outofmemory", "arrowmemoryerror"})
+_LACK_OF_MEMORY = frozenset({"outofmemory", "arrowmemoryerror", _NO_ALLOCATION})
 _UNREADABLE = "arrowinvalid"
 # No statement reads what was written elsewhere: this is a part of a plan that the engine has no copy of, such
 # as a subquery in `max` of a list.
@@ -95,7 +100,7 @@ class Failure:
     @property
     def is_fatal(self) -> bool:
         """Whether the engine must be started anew."""
-        return self.kind in {"fatal", "internal", _REFUSED_BY_FUNCTION}
+        return self.kind in {"fatal", "internal", _REFUSED_BY_FUNCTION, _NO_ALLOCATION}
 
 
 @dataclass(frozen=True)
@@ -181,7 +186,11 @@ def read_failure(error: Exception) -> Failure:
 
 
 def _read_refusal(failure: Failure) -> Failure:
-    """A failure, or what a function says that the engine did not expect to refuse anything."""
+    """A failure; or what a function says that the engine did not expect to refuse anything, or the system's
+    refusal of memory.
+    """
+    if failure.kind == "internal" and failure.message == _ALLOCATION_FAILURE:
+        return Failure(_NO_ALLOCATION, failure.message)
     found = _UNEXPECTED_REFUSAL.search(failure.message) if failure.kind == "internal" else None
     return failure if found is None else Failure(_REFUSED_BY_FUNCTION, f"{found[1].strip()}.")
 

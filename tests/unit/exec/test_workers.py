@@ -157,6 +157,16 @@ def test_memory_is_bounded_whatever_ran_before(engine: Engine) -> None:
                 answer(engine.run(sql, {"l": wide()}, (), Deadline(60.0)))
 
 
+def test_memory_that_the_system_refuses_is_no_mistake_of_the_engine(engine: Engine) -> None:
+    """A sample of that size takes 16 GiB at once, which nothing counts."""
+    sql = "SELECT reservoir_quantile(20000, repeat([1], 100), 2147483647) AS q"
+    for _ in range(2):
+        with pytest.raises(LimitExceeded, match="more memory than"):
+            answer(engine.run(sql, {}, (), Deadline(60.0)))
+    found = engine.run("SELECT len(repeat('x', 40)) AS n", {}, (), Deadline(60.0))
+    assert answer(found) == [{"n": 40}]
+
+
 def wide() -> pa.Table:
     return pa.table({"a": [2_000_000] * 500})
 
