@@ -414,7 +414,7 @@ def decode_rows(data: bytes, rows: int) -> DeadRows:
     value = remove_checksum(data, "delete vector")
     if len(value) % 4:
         raise damage_error("delete vector")
-    numbers: DeadRows = np.sort(np.frombuffer(value, "<u4"))
+    numbers: DeadRows = np.sort(np.frombuffer(value, "<u4"), kind="stable")
     if len(numbers) and numbers[-1] >= rows:
         raise damage_error("delete vector")
     return numbers

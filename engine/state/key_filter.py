@@ -23,7 +23,7 @@ PIECE_BYTES = 512 * 1024
 """A filter is stored in pieces of this size: rocksdict holds the GIL while it copies a value."""
 _HASHES = 0x7FFFFFFF
 _SEED = pa.scalar(0x5EED, pa.int32())
-_CHUNK_KEYS = 1 << 16
+_CHUNK_KEYS = 1 << 14
 
 Words = npt.NDArray[np.uint64]
 

@@ -424,10 +424,12 @@ class PartitionStore:
                     raise damage_error("delete vector")
 
     def release(self) -> None:
-        """Remove the bytes of segments that no version refers to any more."""
+        """Remove the bytes of segments that no version refers to any more. Not with an epoch: readers wait
+        for that.
+        """
         if self._segments.has_retired:
             with self._lock:
-                self._segments.commit()
+                self._segments.remove_retired()
 
     def close(self, epoch: Epoch | None = None, digest: str = "") -> None:
         """Close the partition.

@@ -343,18 +343,21 @@ class SegmentStore:
         """Whether something is stored of segments that no version refers to any more."""
         return bool(self._retired)
 
-    def commit(self, pairs: Iterable[Pair] = (), removed: Iterable[Range] = ()) -> None:
-        """Write atomically, and remove with it what is stored of segments that are noted as retired. They
-        stay noted where that fails.
+    def commit(self, pairs: Iterable[Pair], removed: Sequence[Range]) -> None:
+        """Write atomically, and remove with it.
 
         Args:
             pairs: What to write.
-            removed: What to remove beside them.
+            removed: What to remove before.
         """
+        self._storage.write_atomically(pairs, removed)
+
+    def remove_retired(self) -> None:
+        """Remove what is stored of segments that are noted as retired. They stay noted where that fails."""
         # By index, not by iteration: finalizers of other threads may add behind these at any time.
         retired = [self._retired[index] for index in range(len(self._retired))]
         ranges = [entry for each in retired for entry in segment_ranges(each.segment)]
-        self._storage.write_atomically(pairs, [*ranges, *removed])
+        self._storage.write_atomically((), ranges)
         for each in retired:
             self._retired.popleft()
             numbers = self._numbers.union(each.columns)

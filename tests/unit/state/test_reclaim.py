@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from operator import attrgetter
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from engine.model.schema import Epoch, GroupName, PartitionId, define_store
 from engine.replica import compactor
 from engine.replica.follower import FollowerOptions
 from engine.state.cache import ColumnCache
+from engine.state.formats import SegmentId, segment_key
 from engine.state.partition import PartitionStore
 from engine.state.segment_store import RECLAIM_BYTES
 from engine.state.state_options import StateOptions
@@ -70,6 +72,22 @@ def test_space_that_rows_share_with_others_comes_back_at_rest(tmp_path: Path) ->
         assert len(keys) == np.count_nonzero(values)
         store.close()
         store = PartitionStore(VALUES, PartitionId(0), tmp_path, ColumnCache(1 << 20), options)
+    store.close()
+
+
+def test_segments_that_have_gone_are_removed_behind_an_epoch_and_not_with_it(tmp_path: Path) -> None:
+    """Readers wait for the epoch."""
+    storage_of, rows = attrgetter("_storage"), pa.record_batch({"k": np.arange(9), "v": np.arange(9)})
+    store = PartitionStore(VALUES, PartitionId(0), tmp_path, ColumnCache(1 << 20), StateOptions())
+    for epoch in range(1, 4):
+        store.apply(Epoch(epoch), rows)
+    kept = [entry.segment.id for entry in store.version.segments]
+    gone = [SegmentId(number) for number in range(1, max(kept)) if number not in kept]
+    assert gone
+    assert all(storage_of(store).get(segment_key(segment)) is not None for segment in gone)
+    store.release()
+    assert all(storage_of(store).get(segment_key(segment)) is None for segment in gone)
+    assert all(storage_of(store).get(segment_key(segment)) is not None for segment in kept)
     store.close()
 
 
