@@ -12,7 +12,6 @@ import signal
 import socket
 import sys
 import tempfile
-import threading
 import time
 import uuid
 from base64 import urlsafe_b64encode
@@ -22,6 +21,7 @@ from pathlib import Path
 from types import TracebackType
 
 from engine.errors import DeadlineExceeded, Unavailable
+from engine.processes.signal_event import SignalEvent
 from engine.processes.supervisor import ChildProcess
 from spark_pipeline.addresses import LOOPBACK, free_port
 from spark_pipeline.kafka_jars import needed_jars_directory
@@ -191,7 +191,7 @@ def run_broker(
         Unavailable: It could not start, or has ended.
         DeadlineExceeded: It did not come up in time.
     """
-    stopping = threading.Event()
+    stopping = SignalEvent()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda number, frame: stopping.set())
     with tempfile.TemporaryDirectory(prefix="livestate-kafka-") as temporary:

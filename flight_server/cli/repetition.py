@@ -5,19 +5,20 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from threading import Event
 from typing import TYPE_CHECKING
+
+from engine.processes.signal_event import SignalEvent
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
 
 @contextmanager
-def interrupt_event() -> Iterator[Event]:
+def interrupt_event() -> Iterator[SignalEvent]:
     """An event for the first Ctrl-C, instead of an exception, which can get lost when it is raised within a
     call of Flight.
     """
-    interrupted = Event()
+    interrupted = SignalEvent()
     before = signal.signal(signal.SIGINT, lambda *_: interrupted.set())
     try:
         yield interrupted
@@ -25,7 +26,9 @@ def interrupt_event() -> Iterator[Event]:
         signal.signal(signal.SIGINT, before)
 
 
-def show_again(console: Console, shown: Iterable[RenderableType], seconds: float, interrupted: Event) -> None:
+def show_again(
+    console: Console, shown: Iterable[RenderableType], seconds: float, interrupted: SignalEvent
+) -> None:
     """Show one thing after the other: in the same place of a terminal, below each other elsewhere.
 
     Args:

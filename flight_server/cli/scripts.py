@@ -8,13 +8,13 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import takewhile
-from threading import Event
 from typing import TYPE_CHECKING
 
 from rich.console import Group
 from rich.text import Text
 
 from engine.errors import LivestateError, Unavailable
+from engine.processes.signal_event import SignalEvent
 from flight_server.cli.render import WRITERS, error_lines, first_rows, result_table, terminal
 from flight_server.cli.repetition import interrupt_event, show_again
 from flight_server.cli.sql_text import ScriptStatement, split_script
@@ -157,7 +157,7 @@ def watch_statement(client: Client, sql: str, seconds: float, max_rows: int) -> 
 
 
 def _rounds(
-    client: Client, sql: str, max_rows: int, console: Console, interrupted: Event
+    client: Client, sql: str, max_rows: int, console: Console, interrupted: SignalEvent
 ) -> Iterator[RenderableType]:
     is_known = False
     while True:

@@ -7,9 +7,9 @@ its way to the reader.
 from __future__ import annotations
 
 import signal
-import threading
 from pathlib import Path
 
+from engine.processes.signal_event import SignalEvent
 from spark_pipeline.pipelines.feeding import EventWriter, Feed, FileFeed
 from spark_pipeline.pipelines.pipeline import Pipeline
 
@@ -29,7 +29,7 @@ def run_feed(
     Raises:
         Unavailable: They cannot be written.
     """
-    stopping = threading.Event()
+    stopping = SignalEvent()
     signal.signal(signal.SIGTERM, lambda number, frame: stopping.set())
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     feed = _feed(directory, bootstrap)

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from engine.errors import Unavailable
+from engine.processes.signal_event import SignalEvent
 from spark_pipeline.pipelines.json_rows import json_rows
 from spark_pipeline.pipelines.pipeline import EVENT_TIME, Topic
 
@@ -97,7 +98,7 @@ class EventWriter:
         self._written_at: dict[str, float] = {}
         self.made = dict.fromkeys(self._rates, 0)
 
-    def run(self, stopping: threading.Event) -> None:
+    def run(self, stopping: SignalEvent) -> None:
         """Write events, several times a second.
 
         Args:
@@ -144,7 +145,7 @@ class Feeder:
     def __init__(self, writer: EventWriter, failed: Callable[[Unavailable], None]) -> None:
         self._writer = writer
         self._failed = failed
-        self._stopping = threading.Event()
+        self._stopping = SignalEvent()
         self._thread = threading.Thread(target=self._run, name="livestate-feeder", daemon=True)
 
     def _run(self) -> None:

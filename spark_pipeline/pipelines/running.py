@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +17,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from engine.errors import Unavailable
 from engine.processes.children import python_environment
+from engine.processes.signal_event import SignalEvent
 from spark_pipeline import recommended_settings
 
 _POLL_SECONDS = 0.25
@@ -52,7 +52,7 @@ class Stop:
     """
 
     def __init__(self) -> None:
-        self.asked = threading.Event()
+        self.asked = SignalEvent()
         self.in_order = False
 
     def __call__(self, number: int, frame: FrameType | None) -> None:

@@ -6,7 +6,6 @@ import shutil
 import signal
 import sys
 import tempfile
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -20,6 +19,7 @@ import pyarrow as pa
 from rich.console import Console
 
 from engine.errors import DeadlineExceeded, InvalidInput, LivestateError, Unavailable
+from engine.processes.signal_event import SignalEvent
 from engine.processes.supervisor import ChildProcess, Supervisor
 from flight_server.cli.demo.measure import ChartRow, Measurements, Observation, Observer, Percentiles, answers
 from flight_server.cli.demo.recount import TOPIC, FileRecount, Recount
@@ -126,9 +126,9 @@ def _remove(place: Place, *, with_logs: bool) -> None:
 
 
 @contextmanager
-def _stop_signals() -> Iterator[threading.Event]:
+def _stop_signals() -> Iterator[SignalEvent]:
     """Ctrl-C and SIGTERM ask for an orderly end; the second one ends at once."""
-    stopping = threading.Event()
+    stopping = SignalEvent()
 
     def stop(number: int, frame: FrameType | None) -> None:
         if stopping.is_set():
@@ -190,7 +190,7 @@ class Demo:
     options: DemoOptions
     place: Place
     children: Supervisor
-    stopping: threading.Event
+    stopping: SignalEvent
     console: Console
     measured: Measurements = field(default_factory=Measurements)
     random: np.random.Generator = field(default_factory=np.random.default_rng)
