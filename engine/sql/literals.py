@@ -334,8 +334,13 @@ def listed_keys(body: str, arrow_type: pa.DataType) -> pa.Array | None:
     if _INTEGERS_ALONE.fullmatch(body) is None:
         return None
     numbers = integer_list(body)
+    if numbers is None:
+        return None
+    (values,) = numbers.columns
+    if values.type == arrow_type:
+        return values
     try:
-        return None if numbers is None else numbers.column(0).cast(arrow_type)
+        return values.cast(arrow_type)
     except pa.ArrowInvalid:
         return None  # one is not of the type's range, so that the engine compares in a wider one
 
