@@ -197,7 +197,7 @@ class CommitQueue:
             is_cut=not is_readable or len(self._commits) >= MOST_EPOCHS_TOGETHER,
         )
         is_alone = is_single or self._patience.takes_one(backlog)
-        self._patience = self._patience.after(backlog)
+        self._patience = self._patience.patience_left(backlog)
         stop = first.epoch if is_alone else stopping_point(first.epoch, last.epoch)
         return [commit for commit in self._commits if commit.epoch <= stop]
 

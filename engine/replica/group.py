@@ -707,7 +707,7 @@ class GroupState:
             name, number = store.identity
             if store.identity not in reopened:
                 self._emptied.update(
-                    key for key in self._partitions.sharing(store.identity) if key not in diverged
+                    key for key in self._partitions.neighbours(store.identity) if key not in diverged
                 )
                 reopened.update(self._partitions.reopen_empty(self._definitions.found[name], number))
             _log.warning(
@@ -783,7 +783,7 @@ class GroupState:
             LivestateError: A partition cannot be put aside; the next call tries again.
         """
         found = {key: what for key, what in self._damage.items() if key[0] in self._definitions.found}
-        damage = self._partitions.with_sharing(found)
+        damage = self._partitions.with_neighbours(found)
         if not damage or self._state.stage is Stage.WAITING:
             return False
         self._note_damage(damage)
@@ -794,7 +794,7 @@ class GroupState:
             if key not in self._damage:
                 continue  # it was put aside with another one that shares its place
             name, number = key
-            for each in self._partitions.sharing(key):
+            for each in self._partitions.neighbours(key):
                 for cohort in (self._main, self._late):
                     cohort.partitions.pop(each, None)
             reopened = self._partitions.reopen_empty(self._definitions.found[name], number)

@@ -88,7 +88,7 @@ class OpenPartitions:
         for each in opening:
             each.result()
 
-    def sharing(self, key: PartitionKey) -> Sequence[PartitionKey]:
+    def neighbours(self, key: PartitionKey) -> Sequence[PartitionKey]:
         """The partitions that are where one of them is, itself among them: what is damaged of one is put
         aside with all of them.
         """
@@ -97,7 +97,7 @@ class OpenPartitions:
             return [key]
         return [each for each, found in self._places.items() if found == place]
 
-    def with_sharing(self, damage: Mapping[PartitionKey, str]) -> Mapping[PartitionKey, str]:
+    def with_neighbours(self, damage: Mapping[PartitionKey, str]) -> Mapping[PartitionKey, str]:
         """What is damaged of each partition, and of those that share its place.
 
         Args:
@@ -120,7 +120,7 @@ class OpenPartitions:
         Raises:
             LivestateError: It cannot be put aside or opened; the next call tries again.
         """
-        keys = self.sharing((definition.name, number))
+        keys = self.neighbours((definition.name, number))
         if all(
             key in self._opened for key in keys
         ):  # else an earlier call has put them aside, and failed then

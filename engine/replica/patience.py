@@ -79,7 +79,7 @@ class Patience:
         """Whether the first epoch of more than a little is taken alone."""
         return backlog.first_rows <= FEW_ROWS and backlog.is_young and self.left >= backlog.price
 
-    def after(self, backlog: Backlog) -> Patience:
+    def patience_left(self, backlog: Backlog) -> Patience:
         """The patience that is left when what `takes_one` says was done."""
         if backlog.epochs == 1:
             return replace(self, left=min(MOST_PATIENCE, self.left + REGAINED))

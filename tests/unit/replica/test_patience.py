@@ -97,7 +97,7 @@ def run(
         )
         is_alone = patience.takes_one(backlog)
         if patience is not NO_PATIENCE:
-            patience = patience.after(backlog)
+            patience = patience.patience_left(backlog)
         stop = reached + 1 if is_alone else stopping_point(Epoch(reached + 1), Epoch(reached + len(waiting)))
         now = host.end_of(now, stop - reached)
         delays += [now - at for at in commits[reached:stop]]
@@ -176,7 +176,7 @@ def test_patience_is_bounded(backlogs: list[Backlog]) -> None:
         assert is_alone or not is_little
         taken += is_alone and not is_little
         level += backlog.epochs == 1
-        patience = patience.after(backlog)
+        patience = patience.patience_left(backlog)
         assert 0.0 <= patience.left <= MOST_PATIENCE
     assert taken <= MOST_PATIENCE + level / 4
 
@@ -188,7 +188,7 @@ def test_who_has_a_backlog_that_is_old_or_was_cut_has_none() -> None:
         Backlog(2, FEW_ROWS + 2, FEW_ROWS + 1, 0.1),
     ):
         assert not Patience().takes_one(backlog)
-        assert Patience().after(backlog) == Patience()
+        assert Patience().patience_left(backlog) == Patience()
 
 
 @given(st.lists(st.tuples(st.integers(0, 39), st.booleans()), min_size=1, max_size=40))
