@@ -89,7 +89,12 @@ class KeyLookup:
 
 
 def _is_text(value: object) -> TypeGuard[str]:
-    return isinstance(value, str)
+    if not isinstance(value, str):
+        return False
+    try:
+        return value.isascii() or bool(value.encode())
+    except UnicodeEncodeError:
+        return False  # half of a surrogate pair, as JSON may have it, is no text
 
 
 def key_lookup(plan: Plan | None, parameters: tuple[ParameterSlot, ...]) -> KeyLookup | None:

@@ -161,8 +161,9 @@ def exact_value(constant: Constant, arrow_type: pa.DataType) -> pa.Scalar | Unkn
         return UNKNOWN
     try:
         return pa.scalar(converted, arrow_type)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-        # The value is outside the range of the column's type: the engine compares in a wider type.
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeEncodeError):
+        # The value is outside the range of the column's type: the engine compares in a wider type. Or it is
+        # no text, as the parser says.
         return UNKNOWN
 
 

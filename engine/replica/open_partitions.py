@@ -121,9 +121,8 @@ class OpenPartitions:
             LivestateError: It cannot be put aside or opened; the next call tries again.
         """
         keys = self.neighbours((definition.name, number))
-        if all(
-            key in self._opened for key in keys
-        ):  # else an earlier call has put them aside, and failed then
+        # Where one is not open, an earlier call has put them aside, and failed then.
+        if all(key in self._opened for key in keys):
             self._put_aside(definition, keys)
         self._open_each(definition, keys)
         return keys

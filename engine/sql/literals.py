@@ -306,9 +306,10 @@ def split_last_list(text: str) -> tuple[str, str] | None:
 
     Returns:
         What is before the list's parenthesis, which ends in IN, and what is in the parentheses; None for a
-        text that ends in anything else, or has comments, which the list might be part of.
+        text that ends in anything else, or has comments, which the list might be part of, or a NUL, which the
+        engine refuses.
     """
-    if not text.endswith(")"):
+    if not text.endswith(")") or "\x00" in text:
         return None
     head, opening, body = text[:-1].rpartition("(")
     if not opening or _LIST_FOLLOWS.search(head, len(head) - MOST_BLANKS) is None:
@@ -330,7 +331,10 @@ def listed_keys(body: str, arrow_type: pa.DataType) -> pa.Array | None:
         if _STRINGS.fullmatch(body) is None:
             return None
         texts = [found[1:-1].replace("''", "'") for found in _STRING_IN_LIST.findall(body)]
-        return pa.array(texts, arrow_type)
+        try:
+            return pa.array(texts, arrow_type)
+        except UnicodeEncodeError:
+            return None  # half of a surrogate pair, as JSON may have it, is no text
     if _INTEGERS_ALONE.fullmatch(body) is None:
         return None
     numbers = integer_list(body)

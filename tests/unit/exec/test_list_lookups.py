@@ -91,6 +91,14 @@ def test_lists_of_numbers_share_the_short_way(service: QueryService, head: str) 
         _check(service, f"{head}({body})")
 
 
+def test_what_is_no_text_is_refused_on_every_way(service: QueryService) -> None:
+    for condition in ("= 'a'", "= '\ud800'", "= '\ud800'", "IN ('a', 'b')", "IN ('a', '\ud800')"):
+        text = f"SELECT n FROM words WHERE word {condition}"
+        _check(service, text)
+        if "\ud800" in condition:
+            assert "surrogate" in str(_answer(service, text))
+
+
 def test_lists_of_texts_share_the_short_way(service: QueryService) -> None:
     head = "SELECT n, word FROM words WHERE word IN "
     _check(service, f"{head}('a', 'b')")
@@ -99,6 +107,9 @@ def test_lists_of_texts_share_the_short_way(service: QueryService) -> None:
         text = f"{head}('none', {literal})"
         assert _is_short(service, text) is ("(" not in word)
         _check(service, text)
+    for body in ("'a', '\x00'", "'a', '\ud800'"):
+        assert not _is_short(service, f"{head}({body})")
+        _check(service, f"{head}({body})")
     long = ", ".join(f"'w{number}'" for number in range(100))
     assert _is_short(service, f"{head}({long}, 'a')")
     _check(service, f"{head}({long}, 'a')")
