@@ -64,7 +64,7 @@ def find_keyed_rows(
         searched += 1
         if stop - start <= FEW_KEYS:
             for place in range(start, stop):
-                one = version.find_one(needles[place])
+                one = version.find_one(sort_keys.key_at(needles, place))
                 if one is not None:
                     picks.append(Pick(one[0], np.array([one[1]])))
                     found.append(order[place : place + 1])

@@ -15,6 +15,7 @@ lie from `P 0x01` up to, not including, `P 0x02`.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from enum import Enum
 from functools import cached_property
@@ -29,8 +30,8 @@ from engine.state.prefixes import Prefixes
 
 Keys: TypeAlias = npt.NDArray[Any] | pa.Array
 """Sort keys: a numpy array of numbers or an Arrow binary array; all of one store are of one kind."""
-Needle: TypeAlias = np.generic | pa.Scalar
-"""One sort key: a number of numpy's, or an Arrow binary scalar."""
+Needle: TypeAlias = int | pa.Scalar
+"""One sort key: a number, or an Arrow binary scalar."""
 Rows = npt.NDArray[np.intp]
 """Row numbers."""
 _BINARY = pa.binary()
@@ -84,13 +85,7 @@ class KeyCodec:
         """The sort key of one value, for a key that is one column of integers or strings."""
         if isinstance(value, str):
             return pa.scalar(value.encode(), _BINARY)
-        return self._number(value)
-
-    @cached_property
-    def _number(self) -> Callable[[int], np.generic]:
-        """Makes a number of the only key column's type."""
-        number_type: Callable[[int], np.generic] = self._types[0].to_pandas_dtype()
-        return number_type
+        return value
 
     def edges(self, values: Sequence[pa.Scalar]) -> tuple[Keys, Keys | None]:
         """Where the keys lie that begin with given values.
@@ -343,10 +338,18 @@ def find_one(keys: Keys, needle: Needle) -> int | None:
     of the calls.
     """
     if isinstance(keys, np.ndarray):
-        row = int(keys.searchsorted(needle))
+        # Unlike numpy's search, this one keeps the interpreter: where many threads want it, to get it back
+        # takes far longer than the search.
+        row = bisect_left(keys.data, needle)
         return row if row < len(keys) and keys[row] == needle else None
     row = pc.search_sorted(keys, needle).as_py()
     return row if row < len(keys) and keys[row] == needle else None
+
+
+def key_at(keys: Keys, row: int) -> Needle:
+    """The key of a row."""
+    needle: Needle = keys.item(row) if isinstance(keys, np.ndarray) else keys[row]
+    return needle
 
 
 def count_before(keys: Keys, needle: Keys) -> int:
@@ -359,7 +362,7 @@ def count_before(keys: Keys, needle: Keys) -> int:
 def count_up_to(keys: Keys, needle: Needle) -> int:
     """How many of the sorted keys are not behind the needle."""
     if isinstance(keys, np.ndarray):
-        return int(keys.searchsorted(needle, "right"))
+        return bisect_right(keys.data, needle)
     return int(pc.search_sorted(keys, needle, side="right").as_py())
 
 
