@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from engine.scan import FOUND_COLUMN
 from engine.state.delete_vector import DeleteVector
-from engine.state.keys import Keys, Rows, find
+from engine.state.keys import Keys, Needle, Rows, find, find_one
 from engine.state.prefixes import FEW_NEEDLES, PrefixIndex
 from engine.state.sparse_index import SparseIndex
 
@@ -123,6 +123,14 @@ class BlockTable:
     keys: Sequence[CacheKey]
     table: pa.Table
 
+    def has_schema(self, schema: pa.Schema) -> bool:
+        """Whether its columns have the names, the types and the metadata of a schema."""
+        return bool(self._schema.equals(schema, check_metadata=True))
+
+    @cached_property
+    def _schema(self) -> pa.Schema:
+        return self.table.schema
+
     @cached_property
     def batch(self) -> pa.RecordBatch:
         """The same as a batch, of which a row is cut out in a third of the time."""
@@ -219,6 +227,12 @@ class KeyColumn:
         """Bytes of the column, and of what the index has beside it."""
         return int(self.column.nbytes) + (self.index.nbytes if self.index else 0)
 
+    def find_one(self, needle: Needle) -> int | None:
+        """As `keys.find_one`."""
+        if isinstance(self.index, SparseIndex):
+            return self.index.find_one(needle)
+        return find_one(self.keys, needle)
+
     def find(self, needles: Keys) -> tuple[Rows, Rows]:
         """As `keys.find`."""
         if isinstance(self.index, SparseIndex) or (self.index is not None and len(needles) > FEW_NEEDLES):
@@ -256,8 +270,28 @@ class _Uses:
     blocks: int
     missing: int
 
+    def count(self, rows: int) -> bool:
+        """Take note of rows that are used; whether the column counts as used by that."""
+        if self.missing > rows:
+            self.missing -= rows
+            return False
+        self.missing = self.blocks
+        return True
 
-_NO_TABLES: Mapping[TablePlace, BlockTable] = {}
+
+class _KeptTable(NamedTuple):
+    """A table that is kept.
+
+    Attributes:
+        table: The table.
+        columns: Where each of its columns is, and how often it was used if it was joined.
+    """
+
+    table: BlockTable
+    columns: Sequence[tuple[CacheKey, _Uses | None]]
+
+
+_NO_TABLES: Mapping[TablePlace, _KeptTable] = {}
 
 
 class ColumnCache:
@@ -283,7 +317,7 @@ class ColumnCache:
         self.capacity = capacity
         self.hits = self.misses = 0
         self._entries: OrderedDict[CacheKey, Any] = OrderedDict()
-        self._tables: dict[SegmentPlace, dict[TablePlace, BlockTable]] = {}
+        self._tables: dict[SegmentPlace, dict[TablePlace, _KeptTable]] = {}
         self._blocks: Counter[tuple[int, int, int]] = Counter()
         """How many single blocks there are, by partition, segment and column."""
         self._joined: dict[CacheKey, _Uses] = {}
@@ -392,12 +426,9 @@ class ColumnCache:
 
     def _use(self, key: CacheKey, rows: int = 1) -> None:
         """Count an entry that is kept as used."""
-        if key.block == WHOLE and (uses := self._joined.get(key)) is not None:
-            uses.missing -= rows
-            if uses.missing > 0:
-                return
-            uses.missing = uses.blocks
-        self._entries.move_to_end(key)
+        uses = self._joined.get(key) if key.block == WHOLE else None
+        if uses is None or uses.count(rows):
+            self._entries.move_to_end(key)
 
     def _forget(self, key: CacheKey) -> None:
         entry = self._entries.pop(key, None)
@@ -452,20 +483,20 @@ class ColumnCache:
             place: Which table of each.
             rows: How many rows of each are wanted.
         """
-        tables, joined, use = self._tables, self._joined, self._entries.move_to_end
+        tables, use = self._tables, self._entries.move_to_end
         found: list[BlockTable | None] = []
         with self._lock:
             for segment, wanted in zip(segments, rows, strict=True):
-                table = tables.get(segment, _NO_TABLES).get(place)
-                found.append(table)
-                if table is not None:
-                    # Its columns count as one hit each; a table that is not there is asked for by columns.
-                    self.hits += len(table.keys)
-                    for key in table.keys:
-                        if key in joined:
-                            self._use(key, wanted)
-                        else:
-                            use(key)
+                kept = tables.get(segment, _NO_TABLES).get(place)
+                if kept is None:
+                    found.append(None)
+                    continue
+                found.append(kept.table)
+                # Its columns count as one hit each; a table that is not there is asked for by columns.
+                self.hits += len(kept.columns)
+                for key, uses in kept.columns:
+                    if uses is None or uses.count(wanted):
+                        use(key)
         return found
 
     def put_table(
@@ -488,4 +519,4 @@ class ColumnCache:
                 tables = self._tables.setdefault(segment, {})
                 if len(tables) >= MOST_TABLES:
                     tables.clear()
-                tables[place] = table
+                tables[place] = _KeptTable(table, [(key, self._joined.get(key)) for key in table.keys])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -11,13 +11,17 @@ import numpy.typing as npt
 
 from engine.model.schema import PartitionId
 from engine.state import keys as sort_keys
-from engine.state.keys import Keys, Rows
+from engine.state.keys import Keys, Needle, Rows
 from engine.state.picked_rows import Pick
 from engine.state.version import Version
 
-FEW_KEYS = 4
-"""Up to so many keys of a partition are looked up one by one: to search for all together takes a dozen calls
-of numpy a segment, however few there are.
+FEW_KEYS = 16
+"""Up to so many keys are looked up one by one: to sort them and to divide them among the partitions takes as
+long as to search for ten.
+"""
+FEW_KEYS_OF_PARTITION = 4
+"""Up to so many keys of a partition likewise: to search for all together takes a dozen calls of numpy a
+segment, however few there are.
 """
 NO_ROW = -1
 """Place of the row of a key that has none."""
@@ -48,6 +52,8 @@ def find_keyed_rows(
         placed: The partition of each.
         partitions: How many partitions there are.
     """
+    if len(needles) <= FEW_KEYS:
+        return _find_one_by_one(versions, needles, placed)
     distinct, groups = sort_keys.groups_of(needles)
     placed = placed[distinct]
     # By partition, and in each of them by key.
@@ -62,30 +68,60 @@ def find_keyed_rows(
         if version is None:
             continue
         searched += 1
-        if stop - start <= FEW_KEYS:
-            for place in range(start, stop):
-                one = version.find_one(sort_keys.key_at(needles, place))
-                if one is not None:
-                    picks.append(Pick(one[0], np.array([one[1]])))
-                    found.append(order[place : place + 1])
-            continue
-        left, wanted = needles[start:stop], order[start:stop]
-        for entry in version.searched:
-            there, rows = entry.find_live(left)
-            if not len(rows):
-                continue
-            picks.append(Pick(entry.segment, rows))
-            if len(rows) == len(wanted):
-                found.append(wanted)
-                break
-            found.append(wanted[there])
-            is_left = np.ones(len(wanted), np.bool_)
-            is_left[there] = False
-            others = is_left.nonzero()[0]
-            left, wanted = sort_keys.take(left, others), wanted[others]
-    places = np.full(len(distinct), NO_ROW)
+        wanted = order[start:stop]
+        for pick, places in _find_in_partition(version, needles[start:stop]):
+            picks.append(pick)
+            found.append(wanted[places])
+    place_of = np.full(len(distinct), NO_ROW)
     if found:
         # Rows come in the order of the picks.
         in_order = np.concatenate(found)
-        places[in_order] = np.arange(len(in_order))
-    return KeyedPicks(picks, places[groups], searched)
+        place_of[in_order] = np.arange(len(in_order))
+    return KeyedPicks(picks, place_of[groups], searched)
+
+
+def _find_in_partition(version: Version, needles: Keys) -> Iterator[tuple[Pick, Rows]]:
+    """The live rows of some keys of a partition, and for each pick the places of its keys among the needles.
+
+    Args:
+        version: The partition.
+        needles: Sorted keys, each once.
+    """
+    if len(needles) <= FEW_KEYS_OF_PARTITION:
+        for place, needle in enumerate(sort_keys.to_needles(needles)):
+            one = version.find_one(needle)
+            if one is not None:
+                yield Pick(one[0], np.array([one[1]])), np.array([place])
+        return
+    wanted = np.arange(len(needles))
+    for entry in version.searched:
+        there, rows = entry.find_live(needles)
+        if not len(rows):
+            continue
+        yield Pick(entry.segment, rows), wanted[there]
+        if len(rows) == len(wanted):
+            return
+        is_left = np.ones(len(wanted), np.bool_)
+        is_left[there] = False
+        others = is_left.nonzero()[0]
+        needles, wanted = sort_keys.take(needles, others), wanted[others]
+
+
+def _find_one_by_one(
+    versions: Mapping[PartitionId, Version], needles: Keys, placed: npt.NDArray[np.int32]
+) -> KeyedPicks:
+    """As `find_keyed_rows`, of few keys."""
+    picks: list[Pick] = []
+    place_of: dict[Needle, int] = {}
+    searched: set[int] = set()
+    needed = sort_keys.to_needles(needles)
+    for needle, number in zip(needed, placed.tolist(), strict=True):
+        version = versions.get(PartitionId(number))
+        if needle in place_of or version is None:
+            continue
+        searched.add(number)
+        found = version.find_one(needle)
+        if found is not None:
+            place_of[needle] = len(picks)
+            picks.append(Pick(found[0], np.array([found[1]])))
+    return KeyedPicks(picks, np.array([place_of.get(needle, NO_ROW) for needle in needed]), len(searched))

@@ -16,7 +16,7 @@ lie from `P 0x01` up to, not including, `P 0x02`.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -36,6 +36,20 @@ Rows = npt.NDArray[np.intp]
 """Row numbers."""
 _BINARY = pa.binary()
 
+_NUMBER_TYPES: Mapping[int, np.dtype[Any]] = {
+    pa.int8().id: np.dtype(np.int8),
+    pa.int16().id: np.dtype(np.int16),
+    pa.int32().id: np.dtype(np.int32),
+    pa.int64().id: np.dtype(np.int64),
+    pa.uint8().id: np.dtype(np.uint8),
+    pa.uint16().id: np.dtype(np.uint16),
+    pa.uint32().id: np.dtype(np.uint32),
+    pa.uint64().id: np.dtype(np.uint64),
+    pa.date32().id: np.dtype(np.int32),
+    pa.date64().id: np.dtype(np.int64),
+    pa.timestamp("us").id: np.dtype(np.int64),
+}
+"""What numbers are kept as, by the ids of Arrow's types: dates and moments as they are counted."""
 _MARK, _AFTER_MARK = b"\x01", b"\x02"
 
 
@@ -148,16 +162,18 @@ def _is_text(arrow_type: pa.DataType) -> bool:
 
 def numbers(column: pa.Array) -> npt.NDArray[np.generic]:
     """The values of an integer, boolean, date or timestamp column without nulls, as a numpy array in the same
-    order.
+    order, of which numbers are not copied.
     """
     if pa.types.is_boolean(column.type):
         column = column.cast(pa.uint8())
-    elif pa.types.is_date(column.type):
-        column = column.view(pa.int32())
-    elif pa.types.is_timestamp(column.type):
-        column = column.view(pa.int64())
-    values: npt.NDArray[np.generic] = column.to_numpy(zero_copy_only=True)
-    return values
+    number_type = _NUMBER_TYPES[column.type.id]
+    if not len(column):
+        return np.empty(0, number_type)
+    assert not column.null_count
+    # Arrow's own conversion takes three times as long, and gives the interpreter up four times on its way.
+    data: memoryview = column.buffers()[1]
+    values: npt.NDArray[np.generic] = np.frombuffer(data, number_type, column.offset + len(column))
+    return values[column.offset :]
 
 
 def _column_bytes(column: pa.Array, *, is_last: bool) -> pa.Array:
@@ -346,10 +362,10 @@ def find_one(keys: Keys, needle: Needle) -> int | None:
     return row if row < len(keys) and keys[row] == needle else None
 
 
-def key_at(keys: Keys, row: int) -> Needle:
-    """The key of a row."""
-    needle: Needle = keys.item(row) if isinstance(keys, np.ndarray) else keys[row]
-    return needle
+def to_needles(keys: Keys) -> list[Needle]:
+    """The keys one by one."""
+    needles: list[Needle] = keys.tolist() if isinstance(keys, np.ndarray) else list(keys)
+    return needles
 
 
 def count_before(keys: Keys, needle: Keys) -> int:

@@ -112,8 +112,13 @@ def gather_runs(runs: Sequence[Run], columns: Sequence[int], schema: pa.Schema) 
             start, stop = max(run.start, first), min(run.stop, behind)
             found = run.segment.table(columns, block, schema).batch
             batches.append(found.slice(start - first, stop - start))
-    table = pa.Table.from_batches(batches, schema)
-    return table if len(batches) <= 1 else table.combine_chunks()
+    if len(batches) > 1:
+        try:
+            # In half the time that the chunks of a table take.
+            batches = [pa.concat_batches(batches)]
+        except pa.ArrowInvalid:
+            return pa.Table.from_batches(batches, schema).combine_chunks()  # texts of more than 2 GB
+    return pa.Table.from_batches(batches, schema)
 
 
 def _whole_tables(

@@ -431,7 +431,7 @@ class Segment:
             table: The table.
             schema: What its schema should be.
         """
-        return table.stored is self._context.schema and table.table.schema.equals(schema, check_metadata=True)
+        return table.stored is self._context.schema and table.has_schema(schema)
 
     def _column_keys(self, columns: Sequence[int], block: int) -> Sequence[CacheKey]:
         """Where columns of a block are in the cache; kept, since the same are asked for again and again."""
@@ -685,7 +685,7 @@ class Segment:
         """The row of one key; None where there is none."""
         whole = self._keys_at_hand(1)
         if whole is not None:
-            return sort_keys.find_one(whole.keys, needle)
+            return whole.find_one(needle)
         if self.record.page_rows:
             return self._find_one_in_pages(needle)
         block = sort_keys.count_up_to(self._first, needle) - 1

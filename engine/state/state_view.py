@@ -31,6 +31,8 @@ from engine.state.version import LiveSegment, Version, find_live_ranges
 NO_INTERVALS: Mapping[str, Interval] = MappingProxyType({})
 LEAST_ENCODED_ROWS = 10_000
 """Scans of fewer rows reach the engine as they are stored."""
+MOST_PROJECTIONS = 64
+"""So many lists of columns are remembered of a view: a client could think of any number of them."""
 
 
 class _Piece(NamedTuple):
@@ -344,6 +346,8 @@ class StateView:
         """Places of columns, and the schema that they make."""
         found = self._projections.get(columns)
         if found is None:
+            if len(self._projections) >= MOST_PROJECTIONS:
+                self._projections.clear()
             places = tuple(self.column_index(column) for column in columns)
             found = self._projections[columns] = (
                 places,
