@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
@@ -20,6 +21,7 @@ from hypothesis import strategies as st
 
 from engine.model.schema import TOMBSTONE_COLUMN, Epoch, PartitionId, StoreDefinition, define_store
 from engine.scan import FOUND_COLUMN, LIVE_COLUMN, Interval, RowFilter
+from engine.state import keyed_rows
 from engine.state.cache import ColumnCache
 from engine.state.partition import PartitionStore
 from engine.state.state_options import StateOptions
@@ -228,6 +230,11 @@ def test_lookups_find_exactly_their_rows(kind: str, data: st.DataObject) -> None
                 assert ([] if found is None else found.to_pylist()) == expected_rows
         if asked and leading == len(pair.definition.key):
             _check_rows(view, points, asked, pair.rows)
+            with (
+                patch.object(keyed_rows, "FEW_KEYS", 0),
+                patch.object(keyed_rows, "FEW_KEYS_OF_PARTITION", 1),
+            ):
+                _check_rows(view, points, asked, pair.rows)
         scanned = view.scan(["value"], RowFilter(points=points))
         assert sum(batch.num_rows for batch in scanned.batches()) == len(expected)
 

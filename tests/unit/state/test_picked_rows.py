@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from engine.model.schema import TOMBSTONE_COLUMN, Epoch, PartitionId, define_store
-from engine.state import picked_rows
+from engine.state import picked_rows, state_view
 from engine.state.cache import ColumnCache
 from engine.state.partition import PartitionStore
 from engine.state.state_options import StateOptions
@@ -103,3 +103,22 @@ def test_texts_that_are_too_many_bytes_for_one_array_are_several(
         assert found.column("text").combine_chunks().to_pylist() == texts[:10].to_pylist()
     finally:
         store.close()
+
+
+def test_batches_with_too_many_bytes_of_text_stay_apart() -> None:
+    """The bytes are never touched, so they take no memory."""
+    length = 1_200_000_000
+    data = np.zeros(length, np.uint8)
+    text = pa.StringArray.from_buffers(1, pa.py_buffer(np.array([0, length], np.int32)), pa.py_buffer(data))
+    batch = pa.record_batch([pa.array([1]), text], ["id", "text"])
+    joined = picked_rows.join([batch, batch], batch.schema)
+    assert (joined.num_rows, joined["id"].num_chunks, joined["text"].num_chunks) == (2, 1, 2)
+
+
+def test_columns_that_clients_ask_for_are_not_remembered_without_end(view: StateView) -> None:
+    keys = pa.record_batch([pa.array([1])], ["id"])
+    names = TABLE.schema.names
+    for first in names:
+        for second in names:
+            assert view.lookup([first, second], keys).column_names == [first, second]
+    assert len(view._projections) <= state_view.MOST_PROJECTIONS < len(names) ** 2

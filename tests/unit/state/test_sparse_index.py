@@ -36,6 +36,10 @@ def test_every_number_and_no_other_is_found(
     answers = [(part, *index.find(part)) for part in parts]
     assert np.array_equal(np.concatenate([rows for _, _, rows in answers]), np.arange(len(numbers)))
     assert np.array_equal(np.concatenate([part[places] for part, places, _ in answers]), numbers)
+    alone = {needle: index.find_one(needle) for needle in needles.tolist()}
+    assert {needle: row for needle, row in alone.items() if row is not None} == {
+        number: row for row, number in enumerate(numbers.tolist())
+    }
 
 
 def test_few_needles_are_found_too() -> None:
