@@ -66,6 +66,27 @@ def build_segment(
     yield from builder.finish_keys()
 
 
+def build_held_segment(
+    builder: SegmentBuilder, context: PartitionContext, rows: pa.RecordBatch, keys: Keys, order: Rows
+) -> Mapping[bytes, pa.Array]:
+    """As `build_segment`, for a segment without pages of keys; nothing is encoded.
+
+    Returns:
+        The blocks by their RocksDB keys.
+    """
+    stored = rows.select(range(len(context.schema)))
+    blocks: dict[bytes, pa.Array] = {}
+    for block, part in enumerate(builder.parts(order)):
+        places = pa.array(part)
+        for column, values in enumerate(stored.take(places).columns):
+            blocks[builder.note_block(column, block, values)] = values
+        if context.codec.is_stored:
+            values = keys.take(places)
+            blocks[builder.note_block(KEY_COLUMN, block, values)] = values
+    builder.keep_keys()
+    return blocks
+
+
 class SegmentBuilder:
     """Cuts sorted rows into blocks, column by column.
 
@@ -150,6 +171,26 @@ class SegmentBuilder:
         Yields:
             As `add`.
         """
+        key = self.note_block(column, block, array)
+        page_rows = self._keys.page_rows
+        if column != self._context.key_column or not page_rows:
+            yield key, encode_block(array)
+            return
+        first, number = block * (self._block_rows // page_rows), self._context.numbers[column]
+        for page, data in enumerate(encode_pages(array, page_rows), first):
+            yield block_key(self._id, number, page), data
+
+    def note_block(self, column: int, block: int, array: pa.Array) -> bytes:
+        """Take note of the next block of a column, without encoding it.
+
+        Args:
+            column: As for `add`.
+            block: Its number.
+            array: Its values.
+
+        Returns:
+            Its RocksDB key, where it is not stored in pages.
+        """
         context, hot = self._context, self._hot
         number = context.numbers[column]
         if number not in self._columns:
@@ -159,7 +200,7 @@ class SegmentBuilder:
             self._keys.add(array)
         elif hot is None or (column in hot and hot[column][block]):
             context.cache.put(CacheKey(context.number, self._id, block, number), array)
-        yield from self._encode_block(column, block, array)
+        return block_key(self._id, number, block)
 
     def finish_keys(self) -> Iterator[Pair]:
         """Take note that all blocks of the column were added that sort keys are read from.
@@ -167,25 +208,21 @@ class SegmentBuilder:
         Yields:
             As `add`.
         """
-        context, keys = self._context, self._keys
+        keys = self._keys
         if keys.page_rows:
             yield block_key(self._id, PAGE_FENCES, 0), encode_block(pa.concat_arrays(keys.page_fences))
         if keys.filter is not None:
             for piece, data in enumerate(keys.filter.encode()):
                 yield block_key(self._id, KEY_FILTER, piece), data
+        self.keep_keys()
+
+    def keep_keys(self) -> None:
+        """Have the cache keep the key column whole, where it has room: all its blocks were added."""
+        context, keys = self._context, self._keys
         if keys.columns:
             place = CacheKey(context.number, self._id, WHOLE, context.numbers[context.key_column])
             whole = keys.columns[0] if len(keys.columns) == 1 else pa.concat_arrays(keys.columns)
             context.cache.put(place, context.key_column_of(whole))
-
-    def _encode_block(self, column: int, block: int, array: pa.Array) -> Iterator[Pair]:
-        number, page_rows = self._context.numbers[column], self._keys.page_rows
-        if column != self._context.key_column or not page_rows:
-            yield block_key(self._id, number, block), encode_block(array)
-            return
-        first = block * (self._block_rows // page_rows)
-        for page, data in enumerate(encode_pages(array, page_rows), first):
-            yield block_key(self._id, number, page), data
 
     def cut(self, stretches: Iterable[pa.Array]) -> Iterator[pa.Array]:
         """Blocks of a column.
