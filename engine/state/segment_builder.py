@@ -12,7 +12,7 @@ import pyarrow as pa
 from engine.model.distinct_sketch import NO_HASHES, Sketch, has_sketch, sketch_of
 from engine.processes.right_of_way import RIGHT_OF_WAY
 from engine.state import keys as sort_keys
-from engine.state.cache import WHOLE, CacheKey
+from engine.state.cache import WHOLE, CacheKey, KeyColumn
 from engine.state.formats import (
     KEY_COLUMN,
     KEY_FILTER,
@@ -27,7 +27,12 @@ from engine.state.key_pages import encode_pages, page_rows_of
 from engine.state.keys import Keys, Rows
 from engine.state.segment import PartitionContext, Segment, key_bytes
 from engine.state.state_options import StateOptions
-from engine.state.statistics import ColumnStatistics, StatisticsBuilder, has_statistics
+from engine.state.statistics import (
+    ColumnStatistics,
+    StatisticsBuilder,
+    StatisticsOfBlocks,
+    has_statistics,
+)
 from engine.state.storage import Pair
 
 Places = npt.NDArray[np.integer[Any]]
@@ -67,24 +72,66 @@ def build_segment(
 
 
 def build_held_segment(
-    builder: SegmentBuilder, context: PartitionContext, rows: pa.RecordBatch, keys: Keys, order: Rows
-) -> Mapping[bytes, pa.Array]:
-    """As `build_segment`, for a segment without pages of keys; nothing is encoded.
+    identity: SegmentId,
+    context: PartitionContext,
+    rows: pa.RecordBatch,
+    keys: Keys,
+    order: Rows,
+    block_rows: int,
+    *,
+    is_sketched: bool,
+) -> tuple[Segment, Mapping[bytes, pa.Array]]:
+    """Make a segment of one block, without pages of keys, that is not written: nothing is encoded, and its
+    statistics are made when somebody asks for them. For many it is merged before.
+
+    Args:
+        identity: The new segment's id.
+        context: The partition.
+        rows: A batch whose first columns are those of the store's schema.
+        keys: Sort key of each row of the batch.
+        order: The rows to keep, in key order; at least one.
+        block_rows: Rows of a block, at least as many.
+        is_sketched: Whether columns get sketches.
 
     Returns:
-        The blocks by their RocksDB keys.
+        The segment, and its blocks by their RocksDB keys.
     """
-    stored = rows.select(range(len(context.schema)))
-    blocks: dict[bytes, pa.Array] = {}
-    for block, part in enumerate(builder.parts(order)):
-        places = pa.array(part)
-        for column, values in enumerate(stored.take(places).columns):
-            blocks[builder.note_block(column, block, values)] = values
-        if context.codec.is_stored:
-            values = keys.take(places)
-            blocks[builder.note_block(KEY_COLUMN, block, values)] = values
-    builder.keep_keys()
-    return blocks
+    places = pa.array(order)
+    columns = dict(enumerate(rows.select(range(len(context.schema))).take(places).columns))
+    if context.codec.is_stored:
+        columns[KEY_COLUMN] = keys.take(places)
+    numbers = context.numbers
+    entries: dict[CacheKey, pa.Array | KeyColumn] = {
+        CacheKey(context.number, identity, 0, numbers[place]): values
+        for place, values in columns.items()
+        if place != context.key_column
+    }
+    whole = CacheKey(context.number, identity, WHOLE, numbers[context.key_column])
+    entries[whole] = context.key_column_of(columns[context.key_column])
+    context.cache.put_all(entries)
+    ends = sort_keys.take(keys, order[[0, -1]])
+    sketched = columns if is_sketched and len(order) >= LEAST_SKETCHED_ROWS else {}
+    record = SegmentRecord(
+        len(order),
+        block_rows,
+        {numbers[place]: values.nbytes for place, values in columns.items()},
+        _encode_fences(ends[:1]),
+        _encode_fences(ends[1:]),
+        StatisticsOfBlocks(
+            {
+                numbers[place]: values
+                for place, values in columns.items()
+                if place != KEY_COLUMN and has_statistics(values.type)
+            }
+        ),
+        {
+            numbers[place]: sketch_of(values, NO_HASHES)
+            for place, values in sketched.items()
+            if place != KEY_COLUMN and has_sketch(values.type)
+        },
+    )
+    blocks = {block_key(identity, numbers[place], 0): values for place, values in columns.items()}
+    return Segment(identity, record, context), blocks
 
 
 class SegmentBuilder:
@@ -171,26 +218,6 @@ class SegmentBuilder:
         Yields:
             As `add`.
         """
-        key = self.note_block(column, block, array)
-        page_rows = self._keys.page_rows
-        if column != self._context.key_column or not page_rows:
-            yield key, encode_block(array)
-            return
-        first, number = block * (self._block_rows // page_rows), self._context.numbers[column]
-        for page, data in enumerate(encode_pages(array, page_rows), first):
-            yield block_key(self._id, number, page), data
-
-    def note_block(self, column: int, block: int, array: pa.Array) -> bytes:
-        """Take note of the next block of a column, without encoding it.
-
-        Args:
-            column: As for `add`.
-            block: Its number.
-            array: Its values.
-
-        Returns:
-            Its RocksDB key, where it is not stored in pages.
-        """
         context, hot = self._context, self._hot
         number = context.numbers[column]
         if number not in self._columns:
@@ -200,7 +227,7 @@ class SegmentBuilder:
             self._keys.add(array)
         elif hot is None or (column in hot and hot[column][block]):
             context.cache.put(CacheKey(context.number, self._id, block, number), array)
-        return block_key(self._id, number, block)
+        yield from self._encode_block(column, block, array)
 
     def finish_keys(self) -> Iterator[Pair]:
         """Take note that all blocks of the column were added that sort keys are read from.
@@ -208,21 +235,25 @@ class SegmentBuilder:
         Yields:
             As `add`.
         """
-        keys = self._keys
+        context, keys = self._context, self._keys
         if keys.page_rows:
             yield block_key(self._id, PAGE_FENCES, 0), encode_block(pa.concat_arrays(keys.page_fences))
         if keys.filter is not None:
             for piece, data in enumerate(keys.filter.encode()):
                 yield block_key(self._id, KEY_FILTER, piece), data
-        self.keep_keys()
-
-    def keep_keys(self) -> None:
-        """Have the cache keep the key column whole, where it has room: all its blocks were added."""
-        context, keys = self._context, self._keys
         if keys.columns:
             place = CacheKey(context.number, self._id, WHOLE, context.numbers[context.key_column])
             whole = keys.columns[0] if len(keys.columns) == 1 else pa.concat_arrays(keys.columns)
             context.cache.put(place, context.key_column_of(whole))
+
+    def _encode_block(self, column: int, block: int, array: pa.Array) -> Iterator[Pair]:
+        number, page_rows = self._context.numbers[column], self._keys.page_rows
+        if column != self._context.key_column or not page_rows:
+            yield block_key(self._id, number, block), encode_block(array)
+            return
+        first = block * (self._block_rows // page_rows)
+        for page, data in enumerate(encode_pages(array, page_rows), first):
+            yield block_key(self._id, number, page), data
 
     def cut(self, stretches: Iterable[pa.Array]) -> Iterator[pa.Array]:
         """Blocks of a column.

@@ -34,7 +34,7 @@ from engine.state.formats import (
 from engine.state.keys import Keys, Rows
 from engine.state.partition_shape import Shape
 from engine.state.segment import PartitionContext, Segment, cache_keys
-from engine.state.segment_builder import SegmentBuilder, build_held_segment, build_segment
+from engine.state.segment_builder import SegmentBuilder, block_rows_of, build_held_segment, build_segment
 from engine.state.segment_merge import Merge
 from engine.state.state_options import KIB, MIB, StateOptions
 from engine.state.storage import Pair, Range, Storage
@@ -247,16 +247,20 @@ class SegmentStore:
             return [], {}
         is_sketched = len(order) * SKETCHED_SHARE >= partition_rows
         nbytes = rows.nbytes
-        if not is_held or nbytes > HELD_BYTES or len(order) >= self._options.paged_rows:
+        block_rows = block_rows_of(len(order), nbytes, self._options)
+        if (
+            not is_held
+            or nbytes > HELD_BYTES
+            or len(order) > block_rows
+            or len(order) >= self._options.paged_rows
+        ):
             written = self.write_rows(context, rows, keys, order, is_logged=True, is_sketched=is_sketched)
             return written, {}
-        # All of it is one block, however wide each column is.
         identity = self.allocate()
-        builder = SegmentBuilder(
-            identity, len(order), nbytes, context, self._options, is_sketched=is_sketched
+        segment, blocks = build_held_segment(
+            identity, context, rows, keys, order, block_rows, is_sketched=is_sketched
         )
-        blocks = build_held_segment(builder, context, rows, keys, order)
-        return [LiveSegment(self._track(builder.finish()))], {identity: blocks}
+        return [LiveSegment(self._track(segment))], {identity: blocks}
 
     def write_rows(
         self,
