@@ -22,7 +22,7 @@ from engine.state.cache import ColumnCache
 from engine.state.compaction import segments_to_merge
 from engine.state.damage import DamagedError, damage_error
 from engine.state.delete_vector import DeleteVector
-from engine.state.formats import MANIFEST, Manifest, SegmentId, segment_key
+from engine.state.formats import MANIFEST, Manifest, SegmentId, dead_run_range, segment_key
 from engine.state.memory_storage import MemoryStorage
 from engine.state.partition_shape import Migrated, Shape
 from engine.state.pending_epoch import PendingEpoch
@@ -31,7 +31,7 @@ from engine.state.segment import PartitionContext
 from engine.state.segment_merge import Merge, replace_inputs
 from engine.state.segment_store import UNLOGGED_BYTES, Listing, SegmentStore, encode_dead_rows
 from engine.state.state_options import StateOptions
-from engine.state.storage import Pair, Range, Storage
+from engine.state.storage import Pair, Storage
 from engine.state.version import LiveSegment, SegmentChanges, Version
 
 EPOCHS_BETWEEN_NOTES = 256
@@ -87,7 +87,7 @@ class PartitionStore:
             else Rocks(path, options, shared, is_read_only=is_read_only)
         )
         self._lock, self._merging = Lock(), Lock()
-        self._is_closed = False
+        self._is_closed = self._has_failed_write = False
         try:
             self._open(definition.name, partition, cache, definition_at or (lambda generation: definition))
         except BaseException:
@@ -391,15 +391,23 @@ class PartitionStore:
         identities = [segment.id for segment in new]
         pairs: list[Pair] = [*self._storage.encode_held(identities)]
         pairs += [(segment_key(segment.id), segment.record.to_bytes()) for segment in new]
-        removed: list[Range] = []
+        # A write that failed may have come to the disk all the same, with runs that there are no more.
+        removed = (
+            [dead_run_range(entry.segment.id) for entry in version.all_segments]
+            if self._has_failed_write
+            else []
+        )
+        written_dead = {} if self._has_failed_write else self._written_dead
         for entry in version.all_segments:
-            before = self._written_dead.get(entry.segment.id)
+            before = written_dead.get(entry.segment.id)
             if entry.dead is not None and entry.dead is not before:
                 written, replaced = encode_dead_rows(entry.segment.id, before, entry.dead)
                 pairs += written
                 removed += replaced
         data = replace(manifest, live_rows=_count_live_rows(version)).to_bytes()
+        self._has_failed_write = True
         self._storage.write_atomically([*pairs, (MANIFEST, data)], removed)
+        self._has_failed_write = False
         self._written, self._written_dead = manifest, _delete_vectors(version)
         self._storage.release(identities)
 

@@ -8,6 +8,7 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -16,6 +17,7 @@ from engine.errors import Unavailable
 from engine.model.migration import AddColumn, migrate_definition
 from engine.model.schema import TOMBSTONE_COLUMN, Epoch, PartitionId, define_store
 from engine.state.cache import ColumnCache
+from engine.state.delete_vector import BITS_ONLY_ROWS
 from engine.state.partition import PartitionStore
 from engine.state.partition_shape import Migrated
 from engine.state.segment_store import HELD_BYTES
@@ -149,6 +151,32 @@ def test_a_write_that_fails_comes_again(tmp_path: Path, monkeypatch: pytest.Monk
         partition.write()
     with opened(tmp_path) as partition:
         assert rows_of(partition) == {1: 1.0, 2: 1.0}
+
+
+def test_a_write_that_was_done_and_failed_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The dead rows of a large segment are runs of row numbers, which later ones take in."""
+    keys = range(2 * BITS_ONLY_ROWS)
+    with opened(tmp_path) as partition:
+        partition.apply(Epoch(1), batch(*keys))
+        storage = partition.context.storage
+        write = storage.write_atomically
+
+        def write_and_fail(*arguments: Any) -> None:
+            write(*arguments)
+            raise Unavailable("The disk does not answer.")
+
+        partition.apply(Epoch(2), batch(1, 2, epoch=2), is_held=True)
+        with monkeypatch.context() as patch, pytest.raises(Unavailable):
+            patch.setattr(storage, "write_atomically", write_and_fail)
+            partition.write()
+        partition.apply(Epoch(3), batch(*range(3, 33), epoch=3), is_held=True)
+        expected = rows_of(partition)
+        partition.write()
+        partition.check_records()
+    with opened(tmp_path) as partition:
+        assert rows_of(partition) == expected
 
 
 def test_it_is_written_when_the_partition_is_closed_or_notes_its_epoch(tmp_path: Path) -> None:
