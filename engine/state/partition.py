@@ -29,7 +29,13 @@ from engine.state.pending_epoch import PendingEpoch
 from engine.state.rocks import Rocks, SharedOptions
 from engine.state.segment import PartitionContext
 from engine.state.segment_merge import Merge, replace_inputs
-from engine.state.segment_store import UNLOGGED_BYTES, Listing, SegmentStore, encode_dead_rows
+from engine.state.segment_store import (
+    HELD_BYTES,
+    UNLOGGED_BYTES,
+    Listing,
+    SegmentStore,
+    encode_dead_rows,
+)
 from engine.state.state_options import StateOptions
 from engine.state.storage import Pair, Storage
 from engine.state.version import LiveSegment, SegmentChanges, Version
@@ -390,6 +396,11 @@ class PartitionStore:
         new = [entry.segment for entry in version.all_segments if entry.segment.id not in known]
         identities = [segment.id for segment in new]
         pairs: list[Pair] = [*self._storage.encode_held(identities)]
+        if sum(len(block) for _, block in pairs) > HELD_BYTES:
+            # In small calls, as nobody gets the interpreter during one. Nothing names these blocks yet.
+            self._storage.write(pairs)
+            self._storage.release(identities)
+            pairs = []
         pairs += [(segment_key(segment.id), segment.record.to_bytes()) for segment in new]
         # A write that failed may have come to the disk all the same, with runs that there are no more.
         removed = (

@@ -5,7 +5,7 @@ A crash before that takes the partition back to a whole epoch, and it comes to t
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -151,6 +151,30 @@ def test_a_write_that_fails_comes_again(tmp_path: Path, monkeypatch: pytest.Monk
         partition.write()
     with opened(tmp_path) as partition:
         assert rows_of(partition) == {1: 1.0, 2: 1.0}
+
+
+def test_many_bytes_are_written_in_small_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """rocksdict holds the interpreter in each of them."""
+    written: list[int] = []
+    with opened(tmp_path) as partition:
+        for epoch in range(1, 5):
+            partition.apply(Epoch(epoch), batch(*range(2500 * epoch, 2500 * epoch + 2500)), is_held=True)
+        storage = partition.context.storage
+        write = storage.write_atomically
+
+        def write_and_note(pairs: Iterable[tuple[bytes, bytes]], *removed: Any) -> None:
+            pairs = list(pairs)
+            written.append(sum(len(value) for _, value in pairs))
+            write(pairs, *removed)
+
+        monkeypatch.setattr(storage, "write_atomically", write_and_note)
+        partition.write()
+        assert sum(entry.segment.record.nbytes for entry in partition.version.segments) > 2 * HELD_BYTES
+        assert len(written) == 1
+        assert written[0] < HELD_BYTES
+        assert len(stored_blocks(partition)) == 4
+    with opened(tmp_path, cache_bytes=0) as partition:
+        assert rows_of(partition).keys() == set(range(2500, 12500))
 
 
 def test_a_write_that_was_done_and_failed_leaves_nothing_behind(
