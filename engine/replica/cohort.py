@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from dataclasses import dataclass
 from threading import Event
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -26,6 +27,7 @@ fast epochs come.
 """
 EPOCHS_BETWEEN_ADVANCES = 32
 """Partitions without rows are looked at this often, whether they are to note their epoch."""
+_Item = TypeVar("_Item")
 BUILT_TOGETHER = 2
 """Partitions of a group that are built at once, so that several groups that are built get on together."""
 
@@ -98,6 +100,9 @@ class Cohort:
         self._has_failed = False
         self._uncompacted: list[PartitionStore] = []
         """Partitions that got rows, and for which compaction was not requested since."""
+        self._unwritten: set[PartitionStore] = set()
+        """Partitions that have something in memory that is not written, unless a merge has written it."""
+        self._has_failed_to_write = False
         # Kept, so that an epoch costs what it touches: there can be thousands of partitions.
         self._is_even = False
         self._applied_sum: int | None = None
@@ -113,10 +118,33 @@ class Cohort:
 
     @property
     def applied_sum(self) -> int:
-        """The sum of the epochs that the partitions have noted themselves."""
+        """The sum of the epochs that the partitions have noted themselves, on the disk."""
         if self._applied_sum is None:
-            self._applied_sum = sum(store.applied for store in self.partitions.values())
+            self._applied_sum = sum(store.written_epoch for store in self.partitions.values())
         return self._applied_sum
+
+    @property
+    def is_written(self) -> bool:
+        """Whether nothing of the partitions is in memory alone."""
+        return not self._unwritten
+
+    def write(self) -> None:
+        """Have the partitions write what they have in memory alone.
+
+        Raises:
+            LimitExceeded: The disk is full; the next call tries again.
+            Unavailable: The disk does not answer; likewise.
+        """
+        self._applied_sum, self._has_failed_to_write = None, True
+        self._run_each(lambda store: store.write(), self._unwritten)
+        self._unwritten.clear()
+        self._has_failed_to_write = False
+
+    def add(self, partitions: Mapping[PartitionKey, PartitionStore]) -> None:
+        """Take in partition stores, at whatever epochs they are."""
+        self.partitions.update(partitions)
+        self._unwritten.update(store for store in partitions.values() if not store.is_written)
+        self._is_even, self._applied_sum = False, None
 
     @property
     def following(self) -> Commit | None:
@@ -223,14 +251,18 @@ class Cohort:
         read = 0 if self.meter.reached is None else commit.written - self.meter.reached
         self.meter.begin_step(commit.written, read, own_bytes(commit, self.partitions.keys()))
         was_even = self.is_even
-        applied_sum = self.applied_sum - sum(self.partitions[key].applied for key in changes)
+        # A disk that takes nothing stops the group, before memory is full.
+        is_held = is_readable and not collected.is_large and not self._has_failed_to_write
+        if is_held:
+            self._unwritten.update(self.partitions[key] for key in changes)
+        applied_sum = None if is_held else self.applied_sum - self._written_sum(changes)
         self._has_failed, self._is_even, self._applied_sum = True, False, None
         try:
             if collected.is_large:
                 workers = self._large_workers if is_readable else self._builders
                 self._build_each(lambda key: self._build(commit, key, changes[key]), changes, workers)
             else:
-                self._apply_each(commit, changes)
+                self._apply_each(commit, changes, is_held=is_held)
         except BaseException:
             self._queue.clear()  # the changelog may have other commits by now: they are to be read again
             self.request_compaction()
@@ -239,22 +271,28 @@ class Cohort:
             for key, store in self.partitions.items():
                 if key not in changes:
                     store.advance(commit.epoch, commit.digest)
-        else:
-            applied_sum += sum(self.partitions[key].applied for key in changes)
-            self._applied_sum = applied_sum
+        elif applied_sum is not None:
+            self._applied_sum = applied_sum + self._written_sum(changes)
         self.epoch, self.digest, self.generation = commit.epoch, commit.digest, commit.generation
         self._has_failed, self._is_even = False, was_even
         self._queue.drop(commit.epoch)
         self.meter.end_step()
         return commit
 
-    def _apply_each(self, commit: Commit, changes: Mapping[PartitionKey, Changes]) -> None:
+    def _written_sum(self, keys: Iterable[PartitionKey]) -> int:
+        return sum(self.partitions[key].written_epoch for key in keys)
+
+    def _apply_each(self, commit: Commit, changes: Mapping[PartitionKey, Changes], *, is_held: bool) -> None:
         """Apply changes to each partition. Also where it fails for one, all are done when this ends: what is
         tried next is made for the epochs that the partitions have reached, and one that still came to another
         would fold its rows twice.
         """
         self._uncompacted += [self.partitions[key] for key in changes]
-        begun = [self._workers.submit(self._apply, commit, key, changes[key]) for key in changes]
+        self._run_each(lambda key: self._apply(commit, key, changes[key], is_held=is_held), changes)
+
+    def _run_each(self, work: Callable[[_Item], None], items: Iterable[_Item]) -> None:
+        """Do something for each item, side by side. Also where that fails, all are done when this ends."""
+        begun = [self._workers.submit(work, item) for item in items]
         wait(begun)
         for each in begun:
             each.result()
@@ -306,7 +344,7 @@ class Cohort:
                 raise Unavailable(f"Store {store} was dropped: what was being built of it is given up.")
             yield batch
 
-    def _apply(self, commit: Commit, key: PartitionKey, changes: Changes) -> None:
+    def _apply(self, commit: Commit, key: PartitionKey, changes: Changes, *, is_held: bool = False) -> None:
         store = self.partitions[key]
         if len(store.version.segments) > MOST_SEGMENTS:
             store.compact()
@@ -322,6 +360,7 @@ class Cohort:
             cutoff=changes.cutoff,
             migrated=changes.migrated,
             digest=commit.digest,
+            is_held=is_held,
         )
 
     def _build(self, commit: Commit, key: PartitionKey, changes: Changes) -> None:
@@ -387,8 +426,7 @@ class Cohort:
             if store.generation < self.generation:
                 migrated = Migrated(definitions[key[0]], self.generation)
                 store.apply(self.epoch, None, migrated=migrated, digest=self.digest)
-        self.partitions.update(partitions)
-        self._is_even, self._applied_sum = False, None
+        self.add(partitions)
 
     def close(self) -> None:
         """Close the partitions and note their epoch."""

@@ -47,7 +47,7 @@ _log = logging.getLogger(__name__)
 SECONDS_BETWEEN_SEARCHES = 1.0
 """How often stores without a first epoch are looked for."""
 SECONDS_BETWEEN_RELEASES = 1.0
-"""How often space to be given back is looked for in a group."""
+"""How often a group gives space back, and writes what small epochs have left in memory."""
 OPEN_THREADS = 8
 QUICK_PARTITIONS = 64
 """Partitions that are opened at once by a thread that other groups wait for."""
@@ -373,6 +373,7 @@ class Follower:
         shown += [is_rebuilt, self._attempt(Work.EXPIRE, group, group.expire)]
         if time.monotonic() - self._released_at.get(group.group, 0.0) >= SECONDS_BETWEEN_RELEASES:
             self._released_at[group.group] = time.monotonic()
+            self._attempt(Work.WRITE, group, group.write)
             self._attempt(Work.RELEASE, group, group.release)
         group.note_problem(self._problem(group))
         self._compactor.retry([group])

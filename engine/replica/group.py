@@ -511,7 +511,7 @@ class GroupState:
         cohort = self._new_cohort(first, stops_at)
         cohort.generation = min((store.generation for store in partitions.values()), default=0)
         cohort.digest = next((store.digest for store in partitions.values() if store.applied == first), "")
-        cohort.partitions.update(partitions)
+        cohort.add(partitions)
         return cohort
 
     def heed_amendments(self) -> bool:
@@ -973,6 +973,19 @@ class GroupState:
         for store in self.partitions:
             store.release()
 
+    def write(self) -> None:
+        """Write what small epochs have left in memory, and note for the next start that it is there.
+
+        Raises:
+            LimitExceeded: The disk is full; the next call tries again.
+            Unavailable: The disk does not answer; likewise.
+        """
+        if self._main.is_written:
+            return
+        self._main.write()
+        if self.view is not None and self._committed_at is not None and not self._is_unpublished:
+            self._note_reached(self._committed_at)
+
     def expire(self) -> bool:
         """Drop views of epochs that are past their retention; whether there were any."""
         clock = self._setup.clock()
@@ -1043,7 +1056,7 @@ class GroupState:
     def _note_reached(self, committed_at: int) -> None:
         """Note what all partitions have reached, for the next start."""
         stores = self._main.partitions.values()
-        if self._late.partitions or not self._main.digest:
+        if self._late.partitions or not self._main.digest or not self._main.is_written:
             return
         if self._noted_partitions is None:
             self._noted_partitions = number_of_partitions(stores)

@@ -66,7 +66,7 @@ class ReachedEpoch:
         return (
             self.boot == boot_of_machine() != ""
             and self.partitions == number_of_partitions(stores)
-            and self.applied == sum(store.applied for store in stores)
+            and self.applied == sum(store.written_epoch for store in stores)
         )
 
 

@@ -28,6 +28,7 @@ class Work(Enum):
     REBUILD = "Rebuilding partitions"
     REFRESH = "Showing merged segments"
     EXPIRE = "Letting go of epochs"
+    WRITE = "Writing what is in memory"
     RELEASE = "Giving back space"
     COMPACT = "Merging segments"
 

@@ -406,15 +406,20 @@ class ColumnCache:
 
     def put(self, key: CacheKey, entry: Any) -> None:
         """Keep an entry and drop the least recently used ones for it."""
-        nbytes = entry.nbytes
+        self.put_all({key: entry})
+
+    def put_all(self, entries: Mapping[CacheKey, Any]) -> None:
+        """Keep entries: `put` for many at the price of one lock."""
         with self._lock:
-            self._forget(key)
-            if nbytes > self.capacity:
-                return
-            self._entries[key] = entry
-            self._bytes += nbytes
-            if key.block >= 0:
-                self._blocks[key.partition, key.segment, key.column] += 1
+            for key, entry in entries.items():
+                self._forget(key)
+                nbytes = entry.nbytes
+                if nbytes > self.capacity:
+                    continue
+                self._entries[key] = entry
+                self._bytes += nbytes
+                if key.block >= 0:
+                    self._blocks[key.partition, key.segment, key.column] += 1
             while self._bytes > self.capacity:
                 self._forget(next(iter(self._entries)))
 

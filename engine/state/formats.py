@@ -95,6 +95,11 @@ def block_key(segment: SegmentId, column: int, block: int) -> bytes:
     return b"b" + segment.to_bytes(8, "big") + column.to_bytes(2, "big") + block.to_bytes(4, "big")
 
 
+def segment_of_block(key: bytes) -> SegmentId:
+    """The segment that a block is of, by its RocksDB key."""
+    return SegmentId(int.from_bytes(key[1:9], "big"))
+
+
 def dead_run_key(segment: SegmentId, number: int) -> bytes:
     """RocksDB key of some of the dead rows of a segment, by their numbers."""
     return b"d" + segment.to_bytes(8, "big") + number.to_bytes(8, "big")

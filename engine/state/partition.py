@@ -5,6 +5,7 @@ whole epochs.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from threading import Lock
@@ -12,23 +13,31 @@ from threading import Lock
 import numpy as np
 import pyarrow as pa
 
-from engine.errors import Corrupt
+from engine.errors import Corrupt, LivestateError
 from engine.model.schema import TOMBSTONE_COLUMN, Epoch, PartitionId, StoreDefinition, StoreName
 from engine.processes.right_of_way import RIGHT_OF_WAY
 from engine.state import keys as sort_keys
+from engine.state.buffered_storage import BufferedStorage
 from engine.state.cache import ColumnCache
 from engine.state.compaction import segments_to_merge
 from engine.state.damage import DamagedError, damage_error
-from engine.state.formats import MANIFEST, Manifest, SegmentId, segment_key
+from engine.state.delete_vector import DeleteVector
+from engine.state.formats import MANIFEST, Manifest, SegmentId, dead_run_range, segment_key
 from engine.state.memory_storage import MemoryStorage
 from engine.state.partition_shape import Migrated, Shape
 from engine.state.pending_epoch import PendingEpoch
 from engine.state.rocks import Rocks, SharedOptions
 from engine.state.segment import PartitionContext
 from engine.state.segment_merge import Merge, replace_inputs
-from engine.state.segment_store import UNLOGGED_BYTES, Listing, SegmentStore, encode_dead_rows
+from engine.state.segment_store import (
+    HELD_BYTES,
+    UNLOGGED_BYTES,
+    Listing,
+    SegmentStore,
+    encode_dead_rows,
+)
 from engine.state.state_options import StateOptions
-from engine.state.storage import Pair, Range, Storage
+from engine.state.storage import Pair, Storage
 from engine.state.version import LiveSegment, SegmentChanges, Version
 
 EPOCHS_BETWEEN_NOTES = 256
@@ -76,7 +85,7 @@ class PartitionStore:
     ) -> None:
         self._options = options
         self._is_read_only = is_read_only
-        self._storage: Storage = (
+        self._storage = BufferedStorage(
             storage
             if storage is not None
             else MemoryStorage()
@@ -84,7 +93,7 @@ class PartitionStore:
             else Rocks(path, options, shared, is_read_only=is_read_only)
         )
         self._lock, self._merging = Lock(), Lock()
-        self._is_closed = False
+        self._is_closed = self._has_failed_write = False
         try:
             self._open(definition.name, partition, cache, definition_at or (lambda generation: definition))
         except BaseException:
@@ -130,7 +139,8 @@ class PartitionStore:
         live_rows = _count_live_rows(self.version)
         if manifest.live_rows not in (None, live_rows):
             raise damage_error("delete vector")
-        self._manifest = replace(manifest, live_rows=live_rows)
+        self._manifest = self._written = replace(manifest, live_rows=live_rows)
+        self._written_dead = _delete_vectors(self.version)
         if not self._is_read_only:
             self._segments.drop_orphans({*manifest.segments, *manifest.tombstone_segments}, listing)
 
@@ -176,8 +186,18 @@ class PartitionStore:
 
     @property
     def applied(self) -> Epoch:
-        """Newest epoch that is applied and noted on the disk."""
+        """Newest epoch that is applied."""
         return self._manifest.epoch
+
+    @property
+    def written_epoch(self) -> Epoch:
+        """Newest epoch that is applied and noted on the disk: a crash leaves the partition at it."""
+        return self._written.epoch
+
+    @property
+    def is_written(self) -> bool:
+        """Whether nothing of what was applied is in memory alone."""
+        return self._written is self._manifest
 
     @property
     def digest(self) -> str:
@@ -193,6 +213,7 @@ class PartitionStore:
         cutoff: int | None = None,
         migrated: Migrated | None = None,
         digest: str = "",
+        is_held: bool = False,
     ) -> Version:
         """Apply what an epoch brings to this partition.
 
@@ -209,6 +230,8 @@ class PartitionStore:
             migrated: What the store is from this epoch on, its rows included; None where the group was not
                 migrated.
             digest: As `Commit.digest` of the epoch.
+            is_held: Whether what comes of a few rows may stay in memory until `write`, or a merge, writes it:
+                a crash before that takes the partition back to an earlier epoch.
 
         Returns:
             The new version, which `version` is from now on.
@@ -229,7 +252,10 @@ class PartitionStore:
             if rows is not None:
                 batches = [rows] if isinstance(rows, pa.RecordBatch) else rows
                 pending.apply(batches, self._options.apply_bytes)
-            return self._install(shape, epoch, pending.changes, cutoff, digest)
+            changes = pending.changes
+            # Else the segment that it became is written already.
+            is_held = is_held and len(changes.added) == len(changes.unwritten) and migrated is None
+            return self._install(shape, epoch, changes, cutoff, digest, is_held=is_held)
 
     def advances_cutoff(self, cutoff: int) -> bool:
         """Whether a cutoff is later than the one that the partition knows."""
@@ -298,13 +324,32 @@ class PartitionStore:
                 self._note_epoch(epoch, digest)
 
     def _note_epoch(self, epoch: Epoch, digest: str) -> None:
-        self._manifest = replace(self._manifest, epoch=epoch, digest=digest)
-        self._storage.write_atomically([(MANIFEST, self._manifest.to_bytes())])
+        manifest = replace(self._manifest, epoch=epoch, digest=digest)
+        self._write(manifest, self.version)
+        self._manifest = manifest
+
+    def write(self) -> None:
+        """Write what epochs have left in memory.
+
+        Raises:
+            LimitExceeded: The disk is full; it stays in memory.
+            Unavailable: The disk does not answer; likewise.
+        """
+        with self._lock:
+            if not (self._is_closed or self.is_written):
+                self._write(self._manifest, self.version)
 
     def _install(
-        self, shape: Shape, epoch: Epoch, changes: SegmentChanges, cutoff: int | None, digest: str
+        self,
+        shape: Shape,
+        epoch: Epoch,
+        changes: SegmentChanges,
+        cutoff: int | None,
+        digest: str,
+        *,
+        is_held: bool = False,
     ) -> Version:
-        """Make segments whose blocks are written count, in one atomic write, and only then visible.
+        """Make segments count, in one atomic write together with all that is held, and only then visible.
 
         Args:
             shape: The shape in which they all are seen.
@@ -312,6 +357,7 @@ class PartitionStore:
             changes: What becomes of the segments.
             cutoff: The time before which rows are gone; None where there is none.
             digest: As `Commit.digest` of the epoch.
+            is_held: Whether nothing is written yet.
         """
         RIGHT_OF_WAY.give_way()
         version = self.version.change(epoch, changes)
@@ -325,23 +371,56 @@ class PartitionStore:
             tombstone_segments=tuple(entry.segment.id for entry in version.tombstone_segments),
             cutoff=cutoff,
             digest=digest if epoch >= self.applied else self.digest,
-            live_rows=_count_live_rows(version),
         )
-        new = (*changes.added, *changes.added_tombstones)
-        pairs: list[Pair] = [(segment_key(each.segment.id), each.segment.record.to_bytes()) for each in new]
-        removed: list[Range] = []
-        known = {entry.segment.id: entry.dead for entry in self.version.all_segments}
-        for entry in version.all_segments:
-            before = known.get(entry.segment.id)
-            if entry.dead is not None and entry.dead is not before:
-                written, replaced = encode_dead_rows(entry.segment.id, before, entry.dead)
-                pairs += written
-                removed += replaced
-        self._segments.commit([*changes.unwritten, *pairs, (MANIFEST, manifest.to_bytes())], removed)
+        for segment, blocks in changes.unwritten.items():
+            self._storage.hold(segment, blocks)
+        if not is_held:
+            try:
+                self._write(manifest, version)
+            except BaseException:
+                self._storage.release(changes.unwritten)
+                raise
         if shape is not self._shape:
             self._segments.note_columns(shape.context)
         self._manifest, self._shape, self.version = manifest, shape, version
         return version
+
+    def _write(self, manifest: Manifest, version: Version) -> None:
+        """Write, in one atomic write, what makes a version of what is stored.
+
+        Args:
+            manifest: Of the version.
+            version: The version.
+        """
+        known = {*self._written.segments, *self._written.tombstone_segments}
+        new = [entry.segment for entry in version.all_segments if entry.segment.id not in known]
+        identities = [segment.id for segment in new]
+        pairs: list[Pair] = [*self._storage.encode_held(identities)]
+        if sum(len(block) for _, block in pairs) > HELD_BYTES:
+            # In small calls, as nobody gets the interpreter during one. Nothing names these blocks yet.
+            self._storage.write(pairs)
+            self._storage.release(identities)
+            pairs = []
+        pairs += [(segment_key(segment.id), segment.record.to_bytes()) for segment in new]
+        # A write that failed may have come to the disk all the same, with runs that there are no more.
+        removed = (
+            [dead_run_range(entry.segment.id) for entry in version.all_segments]
+            if self._has_failed_write
+            else []
+        )
+        written_dead = {} if self._has_failed_write else self._written_dead
+        for entry in version.all_segments:
+            before = written_dead.get(entry.segment.id)
+            if entry.dead is not None and entry.dead is not before:
+                written, replaced = encode_dead_rows(entry.segment.id, before, entry.dead)
+                pairs += written
+                removed += replaced
+        data = replace(manifest, live_rows=_count_live_rows(version)).to_bytes()
+        self._has_failed_write = True
+        self._storage.write_atomically([*pairs, (MANIFEST, data)], removed)
+        self._has_failed_write = False
+        self._written, self._written_dead = manifest, _delete_vectors(version)
+        self._storage.release(identities)
 
     def compact(self) -> bool:
         """Merge some segments, if that is worth it, or rewrite one that is stored in an older shape; readers
@@ -413,11 +492,12 @@ class PartitionStore:
             DamagedError: They are not.
             Unavailable: The partition is closed, or the disk does not answer.
         """
+        self.write()
         with self._lock:
             data = self._storage.get(MANIFEST)
             if data is None and not self.version.all_segments:
                 return  # nothing was ever written
-            if data is None or Manifest.from_bytes(data).segments != self._manifest.segments:
+            if data is None or Manifest.from_bytes(data).segments != self._written.segments:
                 raise damage_error("manifest")
             for entry in self.version.all_segments:
                 if self._segments.count_live(entry.segment.id, self._created) != entry.live_rows:
@@ -429,7 +509,8 @@ class PartitionStore:
         """
         if self._segments.has_retired:
             with self._lock:
-                self._segments.remove_retired()
+                written = self._written
+                self._segments.remove_retired({*written.segments, *written.tombstone_segments})
 
     def close(self, epoch: Epoch | None = None, digest: str = "") -> None:
         """Close the partition.
@@ -441,6 +522,10 @@ class PartitionStore:
         with self._lock:
             if epoch is not None and epoch > self.applied:
                 self._note_epoch(epoch, digest)
+            elif not (self._is_closed or self.is_written):
+                # What a full disk does not take, the changelog has.
+                with suppress(LivestateError):
+                    self._write(self._manifest, self.version)
             self._close_storage()
 
     def abandon(self) -> None:
@@ -455,6 +540,11 @@ class PartitionStore:
             self._segments.close()
         self._is_closed = True
         self._storage.close()
+
+
+def _delete_vectors(version: Version) -> Mapping[SegmentId, DeleteVector]:
+    """The delete vector of each segment that has one."""
+    return {entry.segment.id: entry.dead for entry in version.all_segments if entry.dead is not None}
 
 
 def _count_live_rows(version: Version) -> tuple[int, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -10,10 +10,10 @@ import pyarrow.compute as pc
 from engine.model.schema import TOMBSTONE_COLUMN
 from engine.state import keys as sort_keys
 from engine.state.expiry import drop_old_rows, expire, replace_old_by_tombstones
+from engine.state.formats import SegmentId
 from engine.state.keys import Rows
 from engine.state.partition_shape import Shape
 from engine.state.segment_store import SegmentStore
-from engine.state.storage import Pair
 from engine.state.stored_rows import StoredRows
 from engine.state.version import LiveSegment, SegmentChanges
 
@@ -37,7 +37,7 @@ class PendingEpoch:
         self._kept = before
         self._added: Sequence[LiveSegment] = []
         self._tombstones: Sequence[LiveSegment] = []
-        self._unwritten: Sequence[Pair] = ()
+        self._unwritten: dict[SegmentId, Mapping[bytes, pa.Array]] = {}
 
     @property
     def changes(self) -> SegmentChanges:
@@ -85,7 +85,8 @@ class PendingEpoch:
         added, unwritten = self._segments.build_rows(
             context, rows, keys, kept, partition_rows, is_held=is_whole
         )
-        self._added, self._unwritten = [*self._added, *added], [*self._unwritten, *unwritten]
+        self._added = [*self._added, *added]
+        self._unwritten.update(unwritten)
         self._tombstones = [*self._tombstones, *self._segments.write_tombstones(self._shape, rows, order)]
 
     def _fold(self, rows: pa.RecordBatch, stored: StoredRows, *, is_whole: bool) -> pa.RecordBatch:

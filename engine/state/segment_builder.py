@@ -12,7 +12,7 @@ import pyarrow as pa
 from engine.model.distinct_sketch import NO_HASHES, Sketch, has_sketch, sketch_of
 from engine.processes.right_of_way import RIGHT_OF_WAY
 from engine.state import keys as sort_keys
-from engine.state.cache import WHOLE, CacheKey
+from engine.state.cache import WHOLE, CacheKey, KeyColumn
 from engine.state.formats import (
     KEY_COLUMN,
     KEY_FILTER,
@@ -27,7 +27,12 @@ from engine.state.key_pages import encode_pages, page_rows_of
 from engine.state.keys import Keys, Rows
 from engine.state.segment import PartitionContext, Segment, key_bytes
 from engine.state.state_options import StateOptions
-from engine.state.statistics import ColumnStatistics, StatisticsBuilder, has_statistics
+from engine.state.statistics import (
+    ColumnStatistics,
+    StatisticsBuilder,
+    StatisticsOfBlocks,
+    has_statistics,
+)
 from engine.state.storage import Pair
 
 Places = npt.NDArray[np.integer[Any]]
@@ -64,6 +69,69 @@ def build_segment(
             yield from builder.add_block(KEY_COLUMN, block, keys.take(places))
         RIGHT_OF_WAY.give_way()
     yield from builder.finish_keys()
+
+
+def build_held_segment(
+    identity: SegmentId,
+    context: PartitionContext,
+    rows: pa.RecordBatch,
+    keys: Keys,
+    order: Rows,
+    block_rows: int,
+    *,
+    is_sketched: bool,
+) -> tuple[Segment, Mapping[bytes, pa.Array]]:
+    """Make a segment of one block, without pages of keys, that is not written: nothing is encoded, and its
+    statistics are made when somebody asks for them. For many it is merged before.
+
+    Args:
+        identity: The new segment's id.
+        context: The partition.
+        rows: A batch whose first columns are those of the store's schema.
+        keys: Sort key of each row of the batch.
+        order: The rows to keep, in key order; at least one.
+        block_rows: Rows of a block, at least as many.
+        is_sketched: Whether columns get sketches.
+
+    Returns:
+        The segment, and its blocks by their RocksDB keys.
+    """
+    places = pa.array(order)
+    columns = dict(enumerate(rows.select(range(len(context.schema))).take(places).columns))
+    if context.codec.is_stored:
+        columns[KEY_COLUMN] = keys.take(places)
+    numbers = context.numbers
+    entries: dict[CacheKey, pa.Array | KeyColumn] = {
+        CacheKey(context.number, identity, 0, numbers[place]): values
+        for place, values in columns.items()
+        if place != context.key_column
+    }
+    whole = CacheKey(context.number, identity, WHOLE, numbers[context.key_column])
+    entries[whole] = context.key_column_of(columns[context.key_column])
+    context.cache.put_all(entries)
+    ends = sort_keys.take(keys, order[[0, -1]])
+    sketched = columns if is_sketched and len(order) >= LEAST_SKETCHED_ROWS else {}
+    record = SegmentRecord(
+        len(order),
+        block_rows,
+        {numbers[place]: values.nbytes for place, values in columns.items()},
+        _encode_fences(ends[:1]),
+        _encode_fences(ends[1:]),
+        StatisticsOfBlocks(
+            {
+                numbers[place]: values
+                for place, values in columns.items()
+                if place != KEY_COLUMN and has_statistics(values.type)
+            }
+        ),
+        {
+            numbers[place]: sketch_of(values, NO_HASHES)
+            for place, values in sketched.items()
+            if place != KEY_COLUMN and has_sketch(values.type)
+        },
+    )
+    blocks = {block_key(identity, numbers[place], 0): values for place, values in columns.items()}
+    return Segment(identity, record, context), blocks
 
 
 class SegmentBuilder:

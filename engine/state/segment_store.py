@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from engine.model.schema import TOMBSTONE_COLUMN
 from engine.state import keys as sort_keys
+from engine.state.buffered_storage import BufferedStorage
 from engine.state.damage import damage_error
 from engine.state.delete_vector import DeadRun, DeleteVector, delete_vector
 from engine.state.formats import (
@@ -33,7 +34,7 @@ from engine.state.formats import (
 from engine.state.keys import Keys, Rows
 from engine.state.partition_shape import Shape
 from engine.state.segment import PartitionContext, Segment, cache_keys
-from engine.state.segment_builder import SegmentBuilder, build_segment
+from engine.state.segment_builder import SegmentBuilder, block_rows_of, build_held_segment, build_segment
 from engine.state.segment_merge import Merge
 from engine.state.state_options import KIB, MIB, StateOptions
 from engine.state.storage import Pair, Range, Storage
@@ -50,7 +51,9 @@ UNLOGGED_BYTES = 4 * MIB
 half the bytes written.
 """
 HELD_BYTES = 128 * KIB
-"""Segments up to this size are written together with what makes them count, in one write."""
+"""Segments up to this size are written together with what makes them count, in one write, and may stay in
+memory until then.
+"""
 _BEGINNING = 9
 """Bytes of a key of something of a segment: its mark, and the segment."""
 SKETCHED_SHARE = 16
@@ -105,7 +108,11 @@ class SegmentStore:
     """
 
     def __init__(
-        self, storage: Storage, context: PartitionContext, options: StateOptions, next_segment: SegmentId
+        self,
+        storage: BufferedStorage,
+        context: PartitionContext,
+        options: StateOptions,
+        next_segment: SegmentId,
     ) -> None:
         self.next_segment = next_segment
         self._storage = storage
@@ -221,7 +228,7 @@ class SegmentStore:
         partition_rows: int,
         *,
         is_held: bool,
-    ) -> tuple[list[LiveSegment], list[Pair]]:
+    ) -> tuple[list[LiveSegment], Mapping[SegmentId, Mapping[bytes, pa.Array]]]:
         """Make rows a new segment.
 
         Args:
@@ -230,25 +237,30 @@ class SegmentStore:
             keys: Sort key of each row of the batch.
             order: The rows to keep, in key order.
             partition_rows: How many rows the partition has.
-            is_held: Whether a small segment is left to be written by the `commit` that makes it count; nobody
-                reads it before.
+            is_held: Whether the blocks of a small segment are left to be written with what makes it count, or
+                never.
 
         Returns:
-            The segment, none where no row is to be kept; and what is still to be written of it.
+            The segment, none where no row is to be kept; and its blocks by key, if it is not written.
         """
         if not len(order):
-            return [], []
+            return [], {}
         is_sketched = len(order) * SKETCHED_SHARE >= partition_rows
         nbytes = rows.nbytes
-        if not is_held or nbytes > HELD_BYTES:
+        block_rows = block_rows_of(len(order), nbytes, self._options)
+        if (
+            not is_held
+            or nbytes > HELD_BYTES
+            or len(order) > block_rows
+            or len(order) >= self._options.paged_rows
+        ):
             written = self.write_rows(context, rows, keys, order, is_logged=True, is_sketched=is_sketched)
-            return written, []
-        # All of it is one block, however wide each column is.
-        builder = SegmentBuilder(
-            self.allocate(), len(order), nbytes, context, self._options, is_sketched=is_sketched
+            return written, {}
+        identity = self.allocate()
+        segment, blocks = build_held_segment(
+            identity, context, rows, keys, order, block_rows, is_sketched=is_sketched
         )
-        pairs = [*build_segment(builder, context, rows, keys, order)]
-        return [LiveSegment(self._track(builder.finish()))], pairs
+        return [LiveSegment(self._track(segment))], {identity: blocks}
 
     def write_rows(
         self,
@@ -343,26 +355,28 @@ class SegmentStore:
         """Whether something is stored of segments that no version refers to any more."""
         return bool(self._retired)
 
-    def commit(self, pairs: Iterable[Pair], removed: Sequence[Range]) -> None:
-        """Write atomically, and remove with it.
+    def remove_retired(self, needed: Collection[SegmentId]) -> None:
+        """Remove what is stored of segments that are noted as retired. They stay noted where that fails.
 
         Args:
-            pairs: What to write.
-            removed: What to remove before.
+            needed: Segments that stay, as the stored manifest names them still.
         """
-        self._storage.write_atomically(pairs, removed)
-
-    def remove_retired(self) -> None:
-        """Remove what is stored of segments that are noted as retired. They stay noted where that fails."""
         # By index, not by iteration: finalizers of other threads may add behind these at any time.
         retired = [self._retired[index] for index in range(len(self._retired))]
-        ranges = [entry for each in retired for entry in segment_ranges(each.segment)]
-        self._storage.write_atomically((), ranges)
+        gone = [each for each in retired if each.segment not in needed]
+        stored = [each for each in gone if not self._storage.holds(each.segment)]
+        if stored:
+            ranges = [entry for each in stored for entry in segment_ranges(each.segment)]
+            self._storage.write_atomically((), ranges)
+        self._unreclaimed += sum(each.nbytes for each in stored)
+        self._storage.release(each.segment for each in gone)
         for each in retired:
             self._retired.popleft()
+            if each.segment in needed:
+                self._retired.append(each)
+                continue
             numbers = self._numbers.union(each.columns)
             self._context.cache.drop(cache_keys(self._context.number, each.segment, each.blocks, numbers))
-            self._unreclaimed += each.nbytes
             self._count_keys(-each.key_bytes)
 
     def reclaim(self, nbytes: int) -> None:

@@ -7,7 +7,7 @@ all numbers, Arrow's kernel passes over it), and strings too long to be kept in 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -169,6 +169,34 @@ def measure(blocks: Iterable[pa.Array], arrow_type: pa.DataType) -> ColumnStatis
     for block in blocks:
         statistics.add(block)
     return statistics.finish()
+
+
+class StatisticsOfBlocks(Mapping[int, ColumnStatistics]):
+    """Statistics of columns of one block each, by number, made when they are first asked for. For any thread:
+    those that ask at once make the same.
+
+    Args:
+        blocks: The columns, of types with statistics.
+    """
+
+    def __init__(self, blocks: dict[int, pa.Array]) -> None:
+        self._numbers = tuple(blocks)
+        self._blocks = blocks
+        """Those of which nobody has asked for statistics yet."""
+        self._made: dict[int, ColumnStatistics] = {}
+
+    def __getitem__(self, number: int) -> ColumnStatistics:
+        block = self._blocks.get(number)
+        if block is not None:
+            self._made.setdefault(number, measure([block], block.type))
+            self._blocks.pop(number, None)
+        return self._made[number]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._numbers)
+
+    def __len__(self) -> int:
+        return len(self._numbers)
 
 
 def constant_statistics(value: pa.Scalar, blocks: int) -> ColumnStatistics:

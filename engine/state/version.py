@@ -8,8 +8,8 @@ queries never see and folds do.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -19,9 +19,9 @@ from engine.model.schema import Epoch
 from engine.processes.right_of_way import RIGHT_OF_WAY
 from engine.state import keys as sort_keys
 from engine.state.delete_vector import DeleteVector
+from engine.state.formats import SegmentId
 from engine.state.keys import Keys, Needle, Rows
 from engine.state.segment import PartitionContext, Segment
-from engine.state.storage import Pair
 
 _ALL_LIVE = pa.array(np.ones(1 << 16, np.uint8))
 
@@ -111,13 +111,13 @@ class SegmentChanges:
         kept: The segments of before that still count, tombstone segments among them.
         added: New segments with rows.
         added_tombstones: New segments with tombstones.
-        unwritten: Blocks of new segments that are to be written with what makes them count.
+        unwritten: The blocks, by key, of those new segments that are not written yet.
     """
 
     kept: Sequence[LiveSegment]
     added: Sequence[LiveSegment]
     added_tombstones: Sequence[LiveSegment] = ()
-    unwritten: Sequence[Pair] = ()
+    unwritten: Mapping[SegmentId, Mapping[bytes, pa.Array]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,6 +10,7 @@ import itertools
 import os
 import signal
 from collections.abc import Callable
+from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,8 @@ from engine.state.state_options import StateOptions
 EPOCHS = 18
 EPOCHS_OF_A_SHAPE = 4
 OPTIONS = StateOptions(cache_bytes=1 << 20, block_rows=8, fan_out=3)
+EPOCHS_BETWEEN_WRITES = 3
+"""Of what is held."""
 
 
 def definition() -> StoreDefinition:
@@ -83,19 +86,19 @@ def rows_until(epoch: int) -> dict[int, str]:
     return {key: row["v"] for key, row in all_rows_until(epoch).items()}
 
 
-def open_stores(directory: Path, partitions: int) -> list[PartitionStore]:
+def open_stores(directory: Path, partitions: int, options: StateOptions = OPTIONS) -> list[PartitionStore]:
     """The partitions, in the shape that they have on the disk; several share a RocksDB."""
-    cache, storages, shared = ColumnCache(OPTIONS.cache_bytes), SharedStorages(), shared_options(OPTIONS)
+    cache, storages, shared = ColumnCache(options.cache_bytes), SharedStorages(), shared_options(options)
     return [
         PartitionStore(
             definition(),
             number,
             directory,
             cache,
-            OPTIONS,
+            options,
             shared,
             shapes().__getitem__,
-            storage=storages.open_part(directory, number, OPTIONS, shared) if partitions > 1 else None,
+            storage=storages.open_part(directory, number, options, shared) if partitions > 1 else None,
         )
         for number in map(PartitionId, range(partitions))
     ]
@@ -121,7 +124,7 @@ def die_at_call(number: int, *, dies_after: bool) -> None:
 
 
 def apply_epochs(
-    directory: Path, partitions: int, die_at: int, dies_after: bool, progress: Connection
+    directory: Path, partitions: int, die_at: int, dies_after: bool, is_held: bool, progress: Connection
 ) -> None:
     """Apply all epochs that the partitions lack, or die on the way.
 
@@ -130,15 +133,22 @@ def apply_epochs(
         partitions: How many there are.
         die_at: Which write to RocksDB to die at.
         dies_after: Right after it rather than right before.
-        progress: Is told the number of each epoch that is begun, and of each that is there.
+        is_held: Whether epochs stay in memory for a while.
+        progress: Is told the number of each epoch that is begun, and of each that is there and written.
     """
     die_at_call(die_at, dies_after=dies_after)
-    stores = open_stores(directory, partitions)
+    # What is held is one block.
+    stores = open_stores(directory, partitions, replace(OPTIONS, block_rows=32) if is_held else OPTIONS)
     for epoch in range(min(store.applied for store in stores) + 1, EPOCHS + 1):
         progress.send(("begin", epoch))
         for store in stores:
-            store.apply(Epoch(epoch), rows_of(epoch), migrated=shape_at(epoch))
-        progress.send(("done", epoch))
+            shape = shape_at(epoch)
+            migrated = shape if store.generation < shape.generation else None
+            store.apply(Epoch(epoch), rows_of(epoch), migrated=migrated, is_held=is_held)
+            if epoch % EPOCHS_BETWEEN_WRITES == 0:
+                store.write()
+        if all(store.is_written for store in stores):
+            progress.send(("done", epoch))
         for store in stores:
             while store.compact():
                 pass

@@ -1,4 +1,6 @@
-"""A crash at any point leaves epoch N or N-1, whole, and in the shape that the store has there."""
+"""A crash at any point leaves epoch N or N-1, whole, and in the shape that the store has there; where epochs
+stay in memory for a while, one that was written, or a later one.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +23,12 @@ PROCESSES = get_context("forkserver")
 PROCESSES.set_forkserver_preload(["pytest", "tests.chaos.partition_process"])
 
 
-def run_and_die(directory: Path, partitions: int, die_at: int, when: str) -> tuple[int | None, int, int]:
-    """Run the process; its exit code, the last epoch it began and the last it finished."""
+def run_and_die(
+    directory: Path, partitions: int, die_at: int, when: str, *, is_held: bool
+) -> tuple[int | None, int, int]:
+    """Run the process; its exit code, the last epoch it began and the last it finished and wrote."""
     progress, told = PROCESSES.Pipe(duplex=False)
-    arguments = (directory, partitions, die_at, when == "after", told)
+    arguments = (directory, partitions, die_at, when == "after", is_held, told)
     process = PROCESSES.Process(target=apply_epochs, args=arguments)
     process.start()
     told.close()
@@ -40,12 +44,15 @@ def run_and_die(directory: Path, partitions: int, die_at: int, when: str) -> tup
 
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("partitions", [1, 2])
-def test_killed_at_every_write_leaves_a_whole_epoch(tmp_path: Path, when: str, partitions: int) -> None:
+@pytest.mark.parametrize("is_held", [False, True], ids=["written", "held"])
+def test_killed_at_every_write_leaves_a_whole_epoch(
+    tmp_path: Path, when: str, partitions: int, is_held: bool
+) -> None:
     code: int | None = -signal.SIGKILL
     die_at = 1
     while code != 0:
         directory = tmp_path / str(die_at)
-        code, begun, done = run_and_die(directory, partitions, die_at, when)
+        code, begun, done = run_and_die(directory, partitions, die_at, when, is_held=is_held)
         for store in open_stores(directory, partitions):
             try:
                 assert done <= store.applied <= begun

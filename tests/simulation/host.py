@@ -36,6 +36,8 @@ STEPS, IDLE_STEPS = 12, 2
 """How many steps a host takes when it is its turn, and how many in which nothing happens."""
 PATIENT, IMPATIENT = 0.0, 1000.0
 ASIDE = Path("aside")
+WRITES = 0.7
+"""How often what is in memory is written before partitions are compacted."""
 
 
 class Inline:
@@ -272,7 +274,10 @@ class SimulatedHost:
             self._unopened = state.new_stores(catalog.stores.values())
 
     def compact(self) -> None:
-        """Merge what is to be merged."""
+        """Write what is in memory, most of the time, and merge what is to be merged."""
+        if self._state is not None and self._draw.random() < WRITES:
+            with suppress(LivestateError):
+                self._state.write()
         for partition in () if self._state is None else self._state.partitions:
             with suppress(LivestateError):
                 partition.compact()

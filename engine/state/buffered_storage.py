@@ -1,0 +1,106 @@
+"""A partition's storage, and in front of it the blocks of small segments that are not written yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import pyarrow as pa
+
+from engine.state.formats import SegmentId, encode_block, segment_of_block
+from engine.state.storage import Pair, Range, Storage
+
+
+class BufferedStorage:
+    """Implements `engine.state.storage.Storage`. `get` and `get_all` find a held block as if it were written;
+    all else is as the storage has it.
+
+    A held block is encoded when it is written, or when somebody reads it that the cache has let go of. Most
+    never are: a merge takes their segment in before.
+
+    Args:
+        storage: Where bytes are stored.
+    """
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        self._held: dict[SegmentId, Mapping[bytes, pa.Array]] = {}
+
+    @property
+    def damage(self) -> str:
+        """As `Storage.damage`."""
+        return self._storage.damage
+
+    @damage.setter
+    def damage(self, what: str) -> None:
+        self._storage.damage = what
+
+    def hold(self, segment: SegmentId, blocks: Mapping[bytes, pa.Array]) -> None:
+        """Have blocks found from now on.
+
+        Args:
+            segment: Of which segment they are.
+            blocks: Each block by its key; all of the segment.
+        """
+        self._held[segment] = blocks
+
+    def holds(self, segment: SegmentId) -> bool:
+        """Whether the blocks of a segment are here, and were never written."""
+        return segment in self._held
+
+    def encode_held(self, segments: Iterable[SegmentId]) -> Iterator[Pair]:
+        """What is to be written of the blocks of some segments; nothing of those that are not held."""
+        for segment in segments:
+            for key, block in self._held.get(segment, {}).items():
+                yield key, encode_block(block)
+
+    def release(self, segments: Iterable[SegmentId]) -> None:
+        """Hold the blocks of some segments no longer: they are written, or nobody reads them any more."""
+        for segment in segments:
+            self._held.pop(segment, None)
+
+    def _held_block(self, key: bytes) -> pa.Array | None:
+        blocks = self._held.get(segment_of_block(key))
+        return None if blocks is None else blocks.get(key)
+
+    def get(self, key: bytes) -> bytes | None:
+        """As `Storage.get`."""
+        block = self._held_block(key) if self._held else None
+        return self._storage.get(key) if block is None else encode_block(block)
+
+    def get_all(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """As `Storage.get_all`."""
+        if not self._held or not any(segment_of_block(key) in self._held for key in keys):
+            return self._storage.get_all(keys)
+        return [self.get(key) for key in keys]
+
+    def write(self, pairs: Iterable[Pair], *, logged: bool = True) -> None:
+        """As `Storage.write`."""
+        self._storage.write(pairs, logged=logged)
+
+    def write_atomically(self, pairs: Iterable[Pair], removed: Sequence[Range] = ()) -> None:
+        """As `Storage.write_atomically`."""
+        self._storage.write_atomically(pairs, removed)
+
+    def flush(self) -> None:
+        """As `Storage.flush`."""
+        self._storage.flush()
+
+    def reclaim(self, *, is_whole: bool = False, within: Range | None = None) -> None:
+        """As `Storage.reclaim`."""
+        self._storage.reclaim(is_whole=is_whole, within=within)
+
+    def pairs(self, prefix: bytes) -> Iterator[Pair]:
+        """As `Storage.pairs`."""
+        return self._storage.pairs(prefix)
+
+    def beginnings(self, length: int, within: Range | None = None) -> Sequence[bytes]:
+        """As `Storage.beginnings`."""
+        return self._storage.beginnings(length, within)
+
+    def figures(self) -> Mapping[str, int]:
+        """As `Storage.figures`."""
+        return self._storage.figures()
+
+    def close(self) -> None:
+        """As `Storage.close`. What is held can be read still."""
+        self._storage.close()
