@@ -8,6 +8,10 @@ for what is not known.
 A long text takes up to some seconds of the interpreter, which statements of others need, too, and memory. So
 few are read at once, the longest alone, and who waits for one goes away when its time is over: it comes to
 its end by itself then, in vain.
+
+Short texts are read one after the other, beside the long ones. Threads take turns with the interpreter every
+0.1 ms: eight that parse together take as long as one after the other, and a lookup, which wants it a dozen
+times, waits for all of them each time.
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Generic, TypeVar
 
-from engine.duckdb.deadline import POLL_SECONDS, Deadline
+from engine.duckdb.deadline import POLL_SECONDS, Deadline, hold_lock
 from engine.model.schema import StoreDefinition, StoreName
 from engine.plan.statement import ReadyStatement, make_ready
 from engine.sql.literals import LiftedText
@@ -37,6 +41,7 @@ MAX_LONG_TEXTS = 2
 LONGEST_BESIDE_OTHERS = 50_000
 """Characters of a text that is read beside another long one. One of 90,000 tokens takes 100 MiB meanwhile."""
 _starting = threading.Lock()
+_reading_short_text = threading.Lock()
 
 
 class _Places:
@@ -160,11 +165,11 @@ def ready_statement(
 
 
 def work_on_text(text: str, work: Callable[[], Made], deadline: Deadline) -> Made:
-    """What is made of a text, on a thread with a stack of its own if it is long.
+    """What is made of a text: on a thread with a stack of its own if it is long, and in turn if it is short.
 
     Args:
         text: The text.
-        work: Makes it, and changes nothing.
+        work: Makes it, changes nothing, waits for nobody, and calls this for no other text.
         deadline: When the statement must end.
 
     Returns:
@@ -175,7 +180,8 @@ def work_on_text(text: str, work: Callable[[], Made], deadline: Deadline) -> Mad
         BaseException: What `work` raises.
     """
     if len(text) <= SHORT_TEXT:
-        return work()
+        with hold_lock(_reading_short_text, deadline):
+            return work()
     count = 1 if len(text) <= LONGEST_BESIDE_OTHERS else MAX_LONG_TEXTS
     _places.take(count, deadline)
     outcome = _Outcome[Made]()

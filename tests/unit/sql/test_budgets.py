@@ -150,6 +150,27 @@ def test_who_waits_for_a_long_text_goes_away_in_time() -> None:
     assert work_on_text(text, lambda: 1, NO_DEADLINE) == 1
 
 
+def test_short_texts_are_read_one_after_the_other_beside_long_ones() -> None:
+    begun, may_end = threading.Event(), threading.Event()
+
+    def work() -> int:
+        begun.set()
+        may_end.wait(10.0)
+        return 1
+
+    with ThreadPoolExecutor(1) as others:
+        running = others.submit(work_on_text, "x" * SHORT_TEXT, work, NO_DEADLINE)
+        assert begun.wait(10.0)
+        with pytest.raises(DeadlineExceeded):
+            work_on_text("short", lambda: 2, Deadline(0.01))
+        assert work_on_text("x" * (SHORT_TEXT + 1), lambda: 3, NO_DEADLINE) == 3
+        may_end.set()
+        assert running.result() == 1
+    with pytest.raises(ZeroDivisionError):
+        work_on_text("short", lambda: 1 // 0, NO_DEADLINE)
+    assert work_on_text("short", lambda: 2, NO_DEADLINE) == 2
+
+
 def test_time_is_over_while_lists_are_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     is_over = threading.Event()
 
