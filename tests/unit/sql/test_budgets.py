@@ -14,7 +14,7 @@ import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
@@ -318,6 +318,19 @@ def test_turns_change_nothing(text: str, start: int) -> None:
         assert (found and (found.span(), found.lastgroup)) == (
             expected and (expected.span(), expected.lastgroup)
         )
+
+
+def test_a_turn_is_a_few_thousand_characters() -> None:
+    """No other thread runs while they are searched, each of which can take a microsecond."""
+    turns: list[int] = []
+
+    class Pattern:
+        def search(self, text: str, start: int, end: int | None = None) -> None:
+            turns.append((len(text) if end is None else end) - start)
+
+    assert search_in_turns(cast("Any", Pattern()), "x" * 100_000, 0) is None
+    assert sum(turns) >= 100_000
+    assert max(turns) <= 8192
 
 
 @pytest.mark.parametrize("around", ["'{}'", '"{}"', "/*{}*/", "--{}\n", "$${}$$", "$a${}$a$", "e'\\'{}'"])
