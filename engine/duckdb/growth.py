@@ -23,7 +23,7 @@ grows some 600 times at the most.
 """
 
 MAX_DOUBLINGS = 6
-"""Parts of a text that the engine binds twice, each of which can stand in the one before it."""
+"""Parts of a text that the engine binds or plans twice, each of which can stand in the one before it."""
 MAX_JOINS = 40
 """Joins of a text that is bound in this process: the engine binds long chains of lateral ones for minutes."""
 MAX_NESTING = 16
@@ -90,6 +90,12 @@ _DOUBLING = re.compile(r"\b(?:nullif|any|all|some|array)\s*\(|\bpivot\b")
 """What the engine binds twice or more often: NULLIF becomes a CASE, a comparison with all rows of a query
 several aggregates. (Lambdas, of which that is true as well, are among the others.)
 """
+_IN_LIST = re.compile(r"\bin\s*\((?!\s*select\b)")
+"""The engine plans what stands before a list once for each value."""
+_COLUMN_IN_LIST = re.compile(
+    r'(?:\b(?:and|or|where|when|having|on|by|select)\b|[(,])\s*+[\w."]++\s++(?:not\s++)?in(?=\s*\((?!\s*select\b))'
+)
+"""Where that is a name or a number, unless it ends what began before: `x BETWEEN 1 AND a IN (1, 2)`."""
 _JOIN = re.compile(r"\b(?:join|lateral|unnest|json_each|json_tree)\b")
 _IN_FROM = re.compile(
     r"[(),]|\b(?:from|where|group|having|window|qualify|order|limit|select|union|except|intersect)\b"
@@ -142,7 +148,7 @@ def _can_grow(sql: str) -> bool:
         or len(_WITH.findall(text)) > MAX_WITHS
     ):
         return True
-    if len(_DOUBLING.findall(text)) > MAX_DOUBLINGS or _deepest_nesting(text) > MAX_NESTING:
+    if _count_doublings(text) > MAX_DOUBLINGS or _deepest_nesting(text) > MAX_NESTING:
         return True
     count = _count_copies(text, calls)
     return count > MAX_COPIES or (count > 0 and _RECURSION.search(text) is not None)
@@ -163,6 +169,14 @@ def _count_copies(text: str, calls: Sequence[str]) -> int:
     count = len(_COPYING_OPERATOR.findall(text)) + sum(name in COPYING_FUNCTIONS for name in calls)
     # Some of them take any number of arguments.
     return count + text.count(",") // 4 if count > 1 else count
+
+
+def _count_doublings(text: str) -> int:
+    """How many parts of a text the engine can bind or plan twice or more often, with what is in them."""
+    lists = len(_IN_LIST.findall(text))
+    if lists > 1 and "between" not in text:
+        lists -= len(_COLUMN_IN_LIST.findall(text))
+    return len(_DOUBLING.findall(text)) + lists
 
 
 def _count_commas_of_from(text: str) -> int:

@@ -9,9 +9,9 @@ A long text takes up to some seconds of the interpreter, which statements of oth
 few are read at once, the longest alone, and who waits for one goes away when its time is over: it comes to
 its end by itself then, in vain.
 
-Short texts are read one after the other, beside the long ones. Threads take turns with the interpreter every
-0.1 ms: eight that parse together take as long as one after the other, and a lookup, which wants it a dozen
-times, waits for all of them each time.
+Short texts are read one after the other, beside the long ones, unless one takes long. Threads take turns with
+the interpreter every 0.1 ms: eight that parse together take as long as one after the other, and a lookup,
+which wants it a dozen times, waits for all of them each time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Generic, TypeVar
 
-from engine.duckdb.deadline import POLL_SECONDS, Deadline, hold_lock
+from engine.duckdb.deadline import POLL_SECONDS, Deadline
 from engine.model.schema import StoreDefinition, StoreName
 from engine.plan.statement import ReadyStatement, make_ready
 from engine.sql.literals import LiftedText
@@ -40,6 +40,8 @@ MAX_LONG_TEXTS = 2
 """Long texts that are read at once."""
 LONGEST_BESIDE_OTHERS = 50_000
 """Characters of a text that is read beside another long one. One of 90,000 tokens takes 100 MiB meanwhile."""
+MOST_TURN_SECONDS = 0.1
+"""How long a short text waits for its turn: one that takes long must not hold up all others."""
 _starting = threading.Lock()
 _reading_short_text = threading.Lock()
 
@@ -169,7 +171,7 @@ def work_on_text(text: str, work: Callable[[], Made], deadline: Deadline) -> Mad
 
     Args:
         text: The text.
-        work: Makes it, changes nothing, waits for nobody, and calls this for no other text.
+        work: Makes it, and changes nothing.
         deadline: When the statement must end.
 
     Returns:
@@ -180,8 +182,13 @@ def work_on_text(text: str, work: Callable[[], Made], deadline: Deadline) -> Mad
         BaseException: What `work` raises.
     """
     if len(text) <= SHORT_TEXT:
-        with hold_lock(_reading_short_text, deadline):
+        is_its_turn = _reading_short_text.acquire(timeout=MOST_TURN_SECONDS)
+        try:
+            deadline.check()
             return work()
+        finally:
+            if is_its_turn:
+                _reading_short_text.release()
     count = 1 if len(text) <= LONGEST_BESIDE_OTHERS else MAX_LONG_TEXTS
     _places.take(count, deadline)
     outcome = _Outcome[Made]()
