@@ -99,15 +99,16 @@ RIGHT_OF_WAY = RightOfWay()
 """Of this process, as the interpreter is: hosts that are in one process share both."""
 
 
-def lower_priority(process: int | None = None) -> None:
+def lower_priority(process: int | None = None, niceness: int = NICENESS) -> None:
     """Have the processors prefer others, for good.
 
     Args:
         process: To the threads of this process, which has one as yet; None: to this thread.
+        niceness: What they get, if they do not have a higher one.
     """
     if sys.platform == "linux":
         # On Linux a niceness is that of a thread, and of those that it starts from then on. Where the system
         # refuses it, or the process has ended, only the order is lost.
         chosen = threading.get_native_id() if process is None else process
         with contextlib.suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, chosen, max(NICENESS, os.getpriority(os.PRIO_PROCESS, chosen)))
+            os.setpriority(os.PRIO_PROCESS, chosen, max(niceness, os.getpriority(os.PRIO_PROCESS, chosen)))

@@ -467,7 +467,13 @@ CHAINS_OF_LISTS = (
 
 @pytest.mark.parametrize("chain", CHAINS_OF_LISTS)
 def test_lists_behind_each_other_are_planned_where_that_can_be_ended(chain: str) -> None:
-    assert needs_worker(f"SELECT a{chain * (MAX_DOUBLINGS + 2)} FROM t")
+    assert needs_worker(f"SELECT a{chain * 8} FROM t")
+
+
+def test_long_lists_behind_each_other_are_planned_where_that_can_be_ended() -> None:
+    values = ", ".join(f"a + {number}" for number in range(30))
+    assert needs_worker(f"SELECT a IN ({values}) IN ({values}) FROM t")
+    assert not needs_worker(f"SELECT a + 1 IN ({values}) FROM t")
 
 
 def test_lists_of_values_of_columns_are_planned_here() -> None:

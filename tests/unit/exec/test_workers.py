@@ -23,9 +23,8 @@ from engine.duckdb.engine_errors import Allowance, BindingError
 from engine.duckdb.handover import HANDED_BYTES, MOST_LONG_ROWS, MOST_ROWS, rows_a_batch
 from engine.duckdb.spill import SpillDirectory
 from engine.duckdb.worker_messages import NEXT, EngineSettings, RunJob
-from engine.duckdb.worker_pool import CRASH, IdleWorkers, Worker, WorkerPool, WorkerSession
+from engine.duckdb.worker_pool import CRASH, WORKER_NICENESS, IdleWorkers, Worker, WorkerPool, WorkerSession
 from engine.errors import Cancelled, DeadlineExceeded, LimitExceeded, LivestateError, Unavailable
-from engine.processes.right_of_way import NICENESS
 from engine.service import QueryService, Session
 from tests.support.resident import grows_by_at_most
 from tests.support.waiting import wait_until
@@ -123,10 +122,10 @@ def test_a_worker_leaves_the_processors_to_others_from_its_start_on() -> None:
     worker = Worker()
     try:
         (process,) = processes() - before
-        assert os.getpriority(os.PRIO_PROCESS, process) == NICENESS
+        assert os.getpriority(os.PRIO_PROCESS, process) == WORKER_NICENESS
         worker.wait_for_start(Deadline(60.0))
         threads = [int(entry.name) for entry in Path(f"/proc/{process}/task").iterdir()]
-        assert {os.getpriority(os.PRIO_PROCESS, thread) for thread in threads} == {NICENESS}
+        assert {os.getpriority(os.PRIO_PROCESS, thread) for thread in threads} == {WORKER_NICENESS}
     finally:
         worker.close()
 
