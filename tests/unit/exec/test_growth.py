@@ -467,7 +467,7 @@ CHAINS_OF_LISTS = (
 
 @pytest.mark.parametrize("chain", CHAINS_OF_LISTS)
 def test_lists_behind_each_other_are_planned_where_that_can_be_ended(chain: str) -> None:
-    assert needs_worker(f"SELECT a{chain * 8} FROM t")
+    assert needs_worker(f"SELECT a{chain * 10} FROM t")
 
 
 def test_long_lists_behind_each_other_are_planned_where_that_can_be_ended() -> None:
