@@ -24,6 +24,8 @@ grows some 600 times at the most.
 
 MAX_DOUBLINGS = 6
 """Parts of a text that the engine binds twice, each of which can stand in the one before it."""
+MAX_LISTED_COPIES = 300
+"""How often something of a text is planned, at the most, that stands before lists behind each other."""
 MAX_JOINS = 40
 """Joins of a text that is bound in this process: the engine binds long chains of lateral ones for minutes."""
 MAX_NESTING = 16
@@ -90,6 +92,16 @@ _DOUBLING = re.compile(r"\b(?:nullif|any|all|some|array)\s*\(|\bpivot\b")
 """What the engine binds twice or more often: NULLIF becomes a CASE, a comparison with all rows of a query
 several aggregates. (Lambdas, of which that is true as well, are among the others.)
 """
+_IN_LIST = re.compile(r"\bin\s*\((?!\s*select\b)")
+"""The engine plans what stands before a list once for each value."""
+_COLUMN_IN_LIST = re.compile(
+    r'(?:\b(?:and|or|where|when|having|on|by|select)\b|[(,])\s*+[\w."]++\s++(?:not\s++)?in(?=\s*\((?!\s*select\b))'
+)
+"""Where that is a name or a number."""
+_BOUND_IN_LIST = re.compile(
+    r'\bbetween\b(?:(?!\b(?:and|between)\b)[^(])*+(?:\(|\band\b\s*+[\w."]++\s++(?:not\s++)?in\b)'
+)
+"""Where that may end what began before: `x BETWEEN 1 AND a IN (1, 2)`."""
 _JOIN = re.compile(r"\b(?:join|lateral|unnest|json_each|json_tree)\b")
 _IN_FROM = re.compile(
     r"[(),]|\b(?:from|where|group|having|window|qualify|order|limit|select|union|except|intersect)\b"
@@ -144,6 +156,8 @@ def _can_grow(sql: str) -> bool:
         return True
     if len(_DOUBLING.findall(text)) > MAX_DOUBLINGS or _deepest_nesting(text) > MAX_NESTING:
         return True
+    if _copies_by_lists(text) > MAX_LISTED_COPIES:
+        return True
     count = _count_copies(text, calls)
     return count > MAX_COPIES or (count > 0 and _RECURSION.search(text) is not None)
 
@@ -163,6 +177,19 @@ def _count_copies(text: str, calls: Sequence[str]) -> int:
     count = len(_COPYING_OPERATOR.findall(text)) + sum(name in COPYING_FUNCTIONS for name in calls)
     # Some of them take any number of arguments.
     return count + text.count(",") // 4 if count > 1 else count
+
+
+def _copies_by_lists(text: str) -> float:
+    """How often the engine plans something, at the most, as it stands before lists: once for each value, and
+    for each of those of a list behind the list.
+    """
+    lists = len(_IN_LIST.findall(text))
+    if lists < 2:
+        return 1.0
+    others = lists - len(_COLUMN_IN_LIST.findall(text)) + len(_BOUND_IN_LIST.findall(text))
+    # The most is what they make when their values are as many.
+    length = min(lists, others + 1, 64)
+    return (1.0 + text.count(",") / length) ** length if others else 1.0
 
 
 def _count_commas_of_from(text: str) -> int:

@@ -54,6 +54,7 @@ from engine.errors import Defect, LimitExceeded, Unavailable
 from engine.model.damaged_rows import check_rows
 from engine.plan.query_text import ReadColumn
 from engine.processes.children import python_environment
+from engine.processes.right_of_way import lower_priority
 
 MAX_WORKERS = 16
 """Statements and fragments of an engine that run in processes at once. Fragments of one statement wait for
@@ -69,6 +70,8 @@ SHARED_TABLE_BYTES = 128 << 20
 """Tables up to this size are handed over as a copy; others block by block as they are read, so that the
 engine does not know how many rows they have.
 """
+WORKER_NICENESS = 5
+"""Whoever asks for little goes first."""
 CRASH = "The process of a statement was ended by a signal: %s."
 _WANT_OF_MEMORY = (signal.SIGABRT, signal.SIGKILL)
 """How a process ends that is refused memory, or is the system's choice when there is none."""
@@ -120,6 +123,8 @@ class Worker:
                     # What ends this process's group by a key is not to end its statements one by one.
                     start_new_session=True,
                 )
+            # From its start on, which takes half a second of a processor.
+            lower_priority(self._process.pid, WORKER_NICENESS)
             self.jobs, self.inputs = Connection(jobs.detach()), Connection(os.dup(inputs.fileno()))
             self.files = inputs
         except OSError as error:

@@ -65,8 +65,6 @@ long as many statements.
 """
 BINDING_BYTES = 64 << 20
 """Memory to bind a statement, constants of which are computed meanwhile."""
-_NICENESS = 5
-"""Whoever asks for little goes first."""
 
 
 class Inputs:
@@ -251,7 +249,6 @@ def _end_with(connection: socket.socket) -> None:
 def main() -> None:
     """Serve the process at the other ends of the sockets."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    os.nice(_NICENESS)
     inputs = socket.socket(fileno=int(sys.argv[1]))
     threading.Thread(target=_end_with, args=(inputs,), name="livestate-worker-end", daemon=True).start()
     with suppress(EOFError, OSError):

@@ -23,8 +23,8 @@ COMMENT_MARK = r"/\*"
 DOLLAR_MARK = r"\$(?:[^\W\d]\w*)?\$"
 """The beginning of a string between dollars, whose end `dollar_end` finds."""
 
-_WINDOW = 1 << 16
-"""Characters that are searched at once: no other thread runs meanwhile."""
+_WINDOW = 1 << 13
+"""Characters that are searched at once: no other thread runs meanwhile, for some milliseconds at the most."""
 _LONGEST_MARK = 256
 """What is found so near to the end of a window may go on behind it."""
 _BLANKS = re.compile(rf"(?:\s|{LINE_COMMENT})*+")

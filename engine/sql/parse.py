@@ -80,6 +80,12 @@ _HEX_DIGITS = re.compile(r"(?:[0-9A-Fa-f]{2})*")
 
 _PATH_PARTS = (exp.JSONPathRoot, exp.JSONPathKey, exp.JSONPathSubscript, exp.JSONPathWildcard)
 """Of a path into JSON: what sqlglot writes for the engine."""
+_LAMBDA_FUNCTIONS = frozenset(
+    {
+        *("apply", "array_apply", "array_filter", "array_reduce", "array_transform", "filter", "list_apply"),
+        *("list_filter", "list_reduce", "list_transform", "reduce", "transform"),
+    }
+)
 _CLOCK_ARGUMENTS = (exp.Literal, exp.Column, exp.Placeholder, exp.Parameter, exp.Null)
 _REFUSED_NODES = (
     exp.DML,
@@ -463,6 +469,11 @@ def _check_calls_and_types(source: SourceText, node: exp.Expr) -> None:
             f"The function {function_name(node)} is not allowed: it reaches beyond its arguments.",
             offset_of(node),
         )
+    if isinstance(node, exp.Func) and _has_arrow_for_lambda(node):
+        raise source.error(
+            f"Write the lambda of {function_name(node)} as lambda x: x + 1, and not with an arrow.",
+            offset_of(node),
+        )
     if isinstance(node, exp.DataType) and _array_values(node) > MAX_ARRAY_VALUES:
         raise source.error(
             f"A type holds arrays of more than {MAX_ARRAY_VALUES} values: leave the sizes out.", None
@@ -473,6 +484,17 @@ def _check_calls_and_types(source: SourceText, node: exp.Expr) -> None:
         raise source.error(
             "Functions are called by their names alone: leave the schema out.", offset_of(node)
         )
+
+
+def _has_arrow_for_lambda(call: exp.Func) -> bool:
+    """Whether a function that takes a lambda is given an arrow. The engine refuses that; where the list is a
+    query, it fails, as that is gone when it tries another reading than a lambda.
+    """
+    if function_name(call) not in _LAMBDA_FUNCTIONS:
+        return False
+    _, *others = [*call.iter_expressions()] or [call]
+    # An arrow binds less than what is around it, so that one within an argument is that of all of it.
+    return any(not isinstance(each, exp.Lambda) and each.find(exp.JSONExtract) for each in others[:1])
 
 
 def _array_values(node: exp.Expr | None) -> int:

@@ -8,6 +8,10 @@ for what is not known.
 A long text takes up to some seconds of the interpreter, which statements of others need, too, and memory. So
 few are read at once, the longest alone, and who waits for one goes away when its time is over: it comes to
 its end by itself then, in vain.
+
+Short texts are read one after the other, beside the long ones, unless one takes long. Threads take turns with
+the interpreter every 0.1 ms: eight that parse together take as long as one after the other, and a lookup,
+which wants it a dozen times, waits for all of them each time.
 """
 
 from __future__ import annotations
@@ -36,7 +40,10 @@ MAX_LONG_TEXTS = 2
 """Long texts that are read at once."""
 LONGEST_BESIDE_OTHERS = 50_000
 """Characters of a text that is read beside another long one. One of 90,000 tokens takes 100 MiB meanwhile."""
+MOST_TURN_SECONDS = 0.1
+"""How long a short text waits for its turn: one that takes long must not hold up all others."""
 _starting = threading.Lock()
+_reading_short_text = threading.Lock()
 
 
 class _Places:
@@ -160,7 +167,7 @@ def ready_statement(
 
 
 def work_on_text(text: str, work: Callable[[], Made], deadline: Deadline) -> Made:
-    """What is made of a text, on a thread with a stack of its own if it is long.
+    """What is made of a text: on a thread with a stack of its own if it is long, and in turn if it is short.
 
     Args:
         text: The text.
@@ -175,7 +182,13 @@ def work_on_text(text: str, work: Callable[[], Made], deadline: Deadline) -> Mad
         BaseException: What `work` raises.
     """
     if len(text) <= SHORT_TEXT:
-        return work()
+        is_its_turn = _reading_short_text.acquire(timeout=MOST_TURN_SECONDS)
+        try:
+            deadline.check()
+            return work()
+        finally:
+            if is_its_turn:
+                _reading_short_text.release()
     count = 1 if len(text) <= LONGEST_BESIDE_OTHERS else MAX_LONG_TEXTS
     _places.take(count, deadline)
     outcome = _Outcome[Made]()

@@ -30,7 +30,7 @@ PRODUCTIONS: Mapping[str, Sequence[str]] = {
         | ({e}).a | ({e}).abs() | {e}.upper() | a.{n} | {e} -> {e} | {e} ->> {e} | {e} #> {e} | {e} ? {e} | {e}::{t} | CAST({e} AS {t})
         | TRY_CAST({e} AS {t}) | CONVERT({e}, {t}) | {t} '1' | {t}({e}) | CAST(NULL AS {t})
         | CASE WHEN {e} THEN {e} ELSE {e} END | CASE {e} WHEN {e} THEN {e} END | IF({e}, {e}, {e}) | COALESCE({e}, {e}) | NULLIF({e}, {e})
-        | DECODE({e}, {e}, {e}) | GREATEST({e}, {e}) | list_transform([{e}], lambda x: {e}) | list_transform([{e}], x -> {e}) | list_filter([1], lambda x, i: {e})
+        | DECODE({e}, {e}, {e}) | GREATEST({e}, {e}) | list_transform([{e}], lambda x: {e}) | list_transform([{e}], x -> {e}) | list_filter([1], lambda x, i: {e}) | list_transform({e}, x -> {e})
         | list_reduce([{e}], lambda p, q: {e}) | [{e} FOR x IN [{e}]] | [{e} FOR x IN [{e}] IF {e}] | INTERVAL {e} DAY | INTERVAL '{n}' | INTERVAL ({e}) YEAR
         | EXTRACT(YEAR FROM {e}) | {e} AT TIME ZONE {e} | {e} COLLATE NOCASE | {e} COLLATE {n} | POSITION({e} IN {e}) | SUBSTRING({e} FROM {e} FOR {e})
         | TRIM(BOTH {e} FROM {e}) | OVERLAY({e} PLACING {e} FROM {e}) | DATE {v} | sum({e}) | count(DISTINCT {e}) | count(*) FILTER (WHERE {e})

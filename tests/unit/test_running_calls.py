@@ -45,6 +45,19 @@ def test_grpc_is_asked_now_and_then_whether_a_client_is_gone(monkeypatch: pytest
     assert context.questions == 2
 
 
+def test_grpc_is_asked_a_few_times_a_second_however_often_it_is_wanted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The interpreter waits for each answer."""
+    clock, context = _Time(), _Context()
+    monkeypatch.setattr(running_calls, "time", clock)
+    call = Calls().begin(b"", context)
+    for _ in range(1000):
+        clock.now += 0.001
+        call.is_cancelled()
+    assert 1 <= context.questions <= 5
+
+
 def test_what_is_cancelled_by_its_id_is_known_at_once() -> None:
     context = _Context()
     call = Calls().begin(b"", context)

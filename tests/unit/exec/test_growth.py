@@ -442,7 +442,9 @@ def test_what_is_bound_twice_on_each_level_ends_within_its_memory_or_its_time(
         small_service.execute(sql, session=Session(timeout_seconds=3.0)).read_all()
 
 
-def test_all_that_the_engine_binds_twice_on_each_level_is_known(plain: duckdb.DuckDBPyConnection) -> None:
+def test_all_that_the_engine_binds_or_plans_twice_on_each_level_is_known(
+    plain: duckdb.DuckDBPyConnection,
+) -> None:
     plain.execute("CREATE TABLE t (k BIGINT, a BIGINT, b DOUBLE, s VARCHAR); CREATE TABLE u AS FROM t")
     slow = []
     for sql in nested_texts(MAX_NESTING):
@@ -450,10 +452,34 @@ def test_all_that_the_engine_binds_twice_on_each_level_is_known(plain: duckdb.Du
             continue
         begun = time.process_time()
         with suppress(duckdb.Error):
-            plain.sql(sql)
+            # What is planned beyond its binding, too.
+            plain.execute(f"EXPLAIN {sql}")
         if time.process_time() - begun > MOST_BINDING_SECONDS:
             slow.append(sql)
     assert slow == []
+
+
+CHAINS_OF_LISTS = (
+    *(" IN (a, b)", " NOT IN (1, 2)", " IN (a, b) IS NOT NULL", "::BIGINT + 1 IN (1, 2)"),
+    *(" BETWEEN a AND b IN (1, 2)", " in(1, 2)", "\tIN\n(a, 1, 2)"),
+)
+
+
+@pytest.mark.parametrize("chain", CHAINS_OF_LISTS)
+def test_lists_behind_each_other_are_planned_where_that_can_be_ended(chain: str) -> None:
+    assert needs_worker(f"SELECT a{chain * 10} FROM t")
+
+
+def test_long_lists_behind_each_other_are_planned_where_that_can_be_ended() -> None:
+    values = ", ".join(f"a + {number}" for number in range(30))
+    assert needs_worker(f"SELECT a IN ({values}) IN ({values}) FROM t")
+    assert not needs_worker(f"SELECT a + 1 IN ({values}) FROM t")
+
+
+def test_lists_of_values_of_columns_are_planned_here() -> None:
+    conditions = [f"{name} {word} (1, 2)" for name in ("a", "t.b", '"c"') for word in ("IN", "NOT IN")] * 3
+    assert not needs_worker(f"SELECT a FROM t WHERE {' AND '.join(conditions)}")
+    assert not needs_worker(f"SELECT CASE WHEN a IN (1) THEN 1 END FROM t WHERE ({' OR '.join(conditions)})")
 
 
 MISTAKES = (" LATERAL VIEW x", " FROM FROM", " +", ")", " x y z", " 5 5")

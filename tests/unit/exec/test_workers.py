@@ -23,7 +23,7 @@ from engine.duckdb.engine_errors import Allowance, BindingError
 from engine.duckdb.handover import HANDED_BYTES, MOST_LONG_ROWS, MOST_ROWS, rows_a_batch
 from engine.duckdb.spill import SpillDirectory
 from engine.duckdb.worker_messages import NEXT, EngineSettings, RunJob
-from engine.duckdb.worker_pool import CRASH, IdleWorkers, WorkerPool, WorkerSession
+from engine.duckdb.worker_pool import CRASH, WORKER_NICENESS, IdleWorkers, Worker, WorkerPool, WorkerSession
 from engine.errors import Cancelled, DeadlineExceeded, LimitExceeded, LivestateError, Unavailable
 from engine.service import QueryService, Session
 from tests.support.resident import grows_by_at_most
@@ -114,6 +114,20 @@ def test_tables_and_streams_are_read_and_a_worker_serves_the_next_statement(
     assert answer(engine.run(twice, {"l": large}, (), Deadline(60.0))) == [{"n": ROWS}]
     assert answer(engine.run("SELECT repeat(?, 2) AS r", {}, ["ab"], Deadline(60.0))) == [{"r": "abab"}]
     assert processes() == before
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a niceness is not set")
+def test_a_worker_leaves_the_processors_to_others_from_its_start_on() -> None:
+    before = processes()
+    worker = Worker()
+    try:
+        (process,) = processes() - before
+        assert os.getpriority(os.PRIO_PROCESS, process) == WORKER_NICENESS
+        worker.wait_for_start(Deadline(60.0))
+        threads = [int(entry.name) for entry in Path(f"/proc/{process}/task").iterdir()]
+        assert {os.getpriority(os.PRIO_PROCESS, thread) for thread in threads} == {WORKER_NICENESS}
+    finally:
+        worker.close()
 
 
 def test_a_result_that_nobody_reads_to_its_end_leaves_the_worker_ready(engine: Engine) -> None:

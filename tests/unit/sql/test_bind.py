@@ -135,3 +135,17 @@ def test_scan_names_stand_nowhere_in_the_text() -> None:
 def test_a_parameter_before_an_empty_string_at_the_end() -> None:
     """sqlglot's tokenizer alone would look for the end of a string that begins at the parameter."""
     assert read_columns("SELECT id FROM a WHERE x > $1 AND y <> ''") == [("a", ("id", "x", "y"))]
+
+
+@pytest.mark.parametrize(
+    "first", ["[1]", "(SELECT 1)", "EXISTS (SELECT 1)", "1 IN (SELECT 1)", "1 = SOME ({'a': 1})"]
+)
+@pytest.mark.parametrize("arrow", ["x -> 1", "(x -> 1)", "NOT x -> 1", "x -> 1 = 2"])
+def test_what_takes_a_lambda_takes_no_arrow(first: str, arrow: str) -> None:
+    """The engine fails at it where the list is a query."""
+    for name in ("list_transform", "list_filter", "array_apply"):
+        text = f"SELECT {name}({first}, {arrow})"
+        with pytest.raises(InvalidInput, match="as lambda x: x"):
+            parse(lift(text, "duckdb"), "duckdb")
+    text = f"SELECT list_transform({first}, lambda x: x -> '$.a')"
+    assert parse(lift(text, "duckdb"), "duckdb").tree is not None

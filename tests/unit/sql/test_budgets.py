@@ -14,7 +14,7 @@ import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
@@ -40,7 +40,7 @@ from engine.sql.literals import MAX_STATEMENT_LENGTH, lift
 from engine.sql.parse import parse
 from engine.sql.text import SourceText, offset_of
 from engine.sql.tokens import MAX_TOKENS, dialect_of, tokenize
-from engine.statements import statement_cache
+from engine.statements import deep_stack, statement_cache
 from engine.statements.column_names import ColumnNames
 from engine.statements.deep_stack import (
     LONGEST_BESIDE_OTHERS,
@@ -148,6 +148,47 @@ def test_who_waits_for_a_long_text_goes_away_in_time() -> None:
     assert work_on_text("short", lambda: 1, Deadline(0.01)) == 1
     is_over.set()
     assert work_on_text(text, lambda: 1, NO_DEADLINE) == 1
+
+
+def test_short_texts_are_read_one_after_the_other_beside_long_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deep_stack, "MOST_TURN_SECONDS", 30.0)
+    begun, may_end, order = threading.Event(), threading.Event(), list[int]()
+
+    def work() -> None:
+        begun.set()
+        may_end.wait(10.0)
+        order.append(1)
+
+    with ThreadPoolExecutor(2) as others:
+        first = others.submit(work_on_text, "x" * SHORT_TEXT, work, NO_DEADLINE)
+        assert begun.wait(10.0)
+        second = others.submit(work_on_text, "short", lambda: order.append(2), NO_DEADLINE)
+        assert work_on_text("x" * (SHORT_TEXT + 1), lambda: 3, NO_DEADLINE) == 3
+        may_end.set()
+        first.result()
+        second.result()
+    assert order == [1, 2]
+
+
+def test_a_short_text_that_takes_long_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deep_stack, "MOST_TURN_SECONDS", 0.01)
+    begun, may_end = threading.Event(), threading.Event()
+
+    def work() -> None:
+        begun.set()
+        may_end.wait(10.0)
+
+    with ThreadPoolExecutor(1) as others:
+        running = others.submit(work_on_text, "short", work, NO_DEADLINE)
+        assert begun.wait(10.0)
+        assert work_on_text("short", lambda: 1, NO_DEADLINE) == 1
+        with pytest.raises(DeadlineExceeded):
+            work_on_text("short", lambda: 1, Deadline(0.0))
+        may_end.set()
+        running.result()
+    with pytest.raises(ZeroDivisionError):
+        work_on_text("short", lambda: 1 // 0, NO_DEADLINE)
+    assert work_on_text("short", lambda: 2, NO_DEADLINE) == 2
 
 
 def test_time_is_over_while_lists_are_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -297,6 +338,19 @@ def test_turns_change_nothing(text: str, start: int) -> None:
         assert (found and (found.span(), found.lastgroup)) == (
             expected and (expected.span(), expected.lastgroup)
         )
+
+
+def test_a_turn_is_a_few_thousand_characters() -> None:
+    """No other thread runs while they are searched, each of which can take a microsecond."""
+    turns: list[int] = []
+
+    class Pattern:
+        def search(self, text: str, start: int, end: int | None = None) -> None:
+            turns.append((len(text) if end is None else end) - start)
+
+    assert search_in_turns(cast("Any", Pattern()), "x" * 100_000, 0) is None
+    assert sum(turns) >= 100_000
+    assert max(turns) <= 8192
 
 
 @pytest.mark.parametrize("around", ["'{}'", '"{}"', "/*{}*/", "--{}\n", "$${}$$", "$a${}$a$", "e'\\'{}'"])
