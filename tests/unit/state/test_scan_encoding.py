@@ -16,7 +16,7 @@ from engine.duckdb.engine import Engine, engine_table
 from engine.model.distinct_sketch import Sketch, sketch_of
 from engine.model.schema import TOMBSTONE_COLUMN, Epoch, PartitionId, define_store
 from engine.scan import Interval, RowFilter
-from engine.state import state_view
+from engine.state import scan_pieces
 from engine.state.cache import ENCODED, ColumnCache
 from engine.state.partition import PartitionStore
 from engine.state.scan_encoding import encode, encoded_type, repeats
@@ -61,7 +61,7 @@ def apply_rows(store: PartitionStore, epoch: Epoch, rows: pa.Table) -> None:
 
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PartitionStore]:
-    monkeypatch.setattr(state_view, "LEAST_ENCODED_ROWS", 100)
+    monkeypatch.setattr(scan_pieces, "LEAST_ENCODED_ROWS", 100)
     with closing(PartitionStore(STORE, PartitionId(0), tmp_path, ColumnCache(1 << 24), OPTIONS)) as store:
         apply(store)
         yield store
@@ -138,12 +138,12 @@ def test_blocks_that_are_left_out(store: PartitionStore) -> None:
 
 
 def test_few_rows_are_as_they_are_stored(store: PartitionStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(state_view, "LEAST_ENCODED_ROWS", ROWS * 2)
+    monkeypatch.setattr(scan_pieces, "LEAST_ENCODED_ROWS", ROWS * 2)
     assert types(check(scan(store))) == PLAIN
 
 
 def test_columns_that_a_cache_does_not_keep_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(state_view, "LEAST_ENCODED_ROWS", 100)
+    monkeypatch.setattr(scan_pieces, "LEAST_ENCODED_ROWS", 100)
     room = ColumnCache(2_000 * 8 * LARGEST_JOINED_SHARE + 1_000)
     with closing(PartitionStore(STORE, PartitionId(0), tmp_path, room, OPTIONS)) as store:
         apply(store)
