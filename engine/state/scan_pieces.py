@@ -216,12 +216,16 @@ class ScanPieces:
         few rows of large segments.
         """
         if place not in self._encoded_types:
-            self._encoded_types[place] = self._choose_encoded_type(self.definition.schema.field(place))
+            self._encoded_types[place] = self._choose_encoded_type(place, self.definition.schema.field(place))
         return self._encoded_types[place]
 
-    def _choose_encoded_type(self, field: pa.Field) -> pa.DataType | None:
+    def _choose_encoded_type(self, place: int, field: pa.Field) -> pa.DataType | None:
         rows_of_whole = sum([each.rows_of_whole for each in self._whole_stretches])
         if self.rows < LEAST_ENCODED_ROWS or 2 * rows_of_whole < self.rows:
+            return None
+        whole = [each.entry.segment for each in self._whole_stretches]
+        if not all(segment.can_be_joined(place) for segment in whole):
+            # All arrays have one type, so what the others have encoded would be for nothing.
             return None
         segments = {each.entry.segment.place: each.entry.segment for each in self.stretches}.values()
         return encoded_type(

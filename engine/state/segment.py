@@ -349,7 +349,7 @@ class Segment:
     def _join(self, column: int) -> pa.Array | None:
         """One column of all blocks, if each of them is in memory."""
         context = self._context
-        if not self._can_be_joined(column):
+        if not self.can_be_joined(column):
             return None
         entry = context.cache.join(
             self._whole_place(column),
@@ -361,7 +361,7 @@ class Segment:
         self._note_joined(column)
         return _array_of(entry)
 
-    def _can_be_joined(self, column: int) -> bool:
+    def can_be_joined(self, column: int) -> bool:
         """Whether a column is small enough to be one entry of the cache, which drops it as a whole."""
         nbytes = self.column_bytes(column)
         return nbytes <= MOST_JOINED_BYTES and nbytes * LARGEST_JOINED_SHARE <= self._context.cache.capacity
@@ -513,7 +513,7 @@ class Segment:
         known: pa.Array | None = self._context.cache.find(place)
         if known is not None:
             return known
-        if not self._can_be_joined(column):
+        if not self.can_be_joined(column):
             return None
         try:
             known = encode(self.whole_column(column), arrow_type)

@@ -232,3 +232,18 @@ def test_a_view_of_nothing() -> None:
 
 def check_empty(table: pa.Table) -> bool:
     return bool(table.num_rows == 0 and table.column_names == COLUMNS)
+
+
+def test_nothing_is_encoded_where_a_segment_cannot_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scan_pieces, "LEAST_ENCODED_ROWS", 100)
+    # The decimals of a whole segment take 32,000 bytes; those of the small one 3,200.
+    cache = ColumnCache(LARGEST_JOINED_SHARE * 10_000)
+    with closing(PartitionStore(STORE, PartitionId(0), tmp_path, cache, OPTIONS)) as store:
+        apply_rows(store, Epoch(1), ROWS_OF_STORE.slice(0, 200))
+        apply_rows(store, Epoch(2), ROWS_OF_STORE.slice(200, 2_000))
+        found = check(scan(store))
+        assert found.schema.field("price").type == PLAIN[1]
+        places = [entry.segment.encoded_place(1) for entry in store.version.segments]
+        assert cache.has(places) == [False, False]
