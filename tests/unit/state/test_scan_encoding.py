@@ -238,12 +238,19 @@ def test_nothing_is_encoded_where_a_segment_cannot_be(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scan_pieces, "LEAST_ENCODED_ROWS", 100)
-    # The decimals of a whole segment take 32,000 bytes; those of the small one 3,200.
-    cache = ColumnCache(LARGEST_JOINED_SHARE * 10_000)
-    with closing(PartitionStore(STORE, PartitionId(0), tmp_path, cache, OPTIONS)) as store:
-        apply_rows(store, Epoch(1), ROWS_OF_STORE.slice(0, 200))
-        apply_rows(store, Epoch(2), ROWS_OF_STORE.slice(200, 2_000))
-        found = check(scan(store))
-        assert found.schema.field("price").type == PLAIN[1]
-        places = [entry.segment.encoded_place(1) for entry in store.version.segments]
+    # The decimals of the second partition take 32,000 bytes; those of the first 3,200.
+    cache, first, second = ColumnCache(LARGEST_JOINED_SHARE * 10_000), PartitionId(0), PartitionId(1)
+    with (
+        closing(PartitionStore(STORE, first, tmp_path / "0", cache, OPTIONS)) as small,
+        closing(PartitionStore(STORE, second, tmp_path / "1", cache, OPTIONS)) as large,
+    ):
+        apply_rows(small, Epoch(1), ROWS_OF_STORE.slice(0, 200))
+        apply_rows(large, Epoch(1), ROWS_OF_STORE.slice(200, 2_000))
+        view = StateView(STORE, Epoch(1), 0, {first: small.version, second: large.version})
+        found = view.scan(COLUMNS)
+        assert isinstance(found, PieceScan)
+        assert check(found).schema.field("price").type == PLAIN[1]
+        places = [
+            entry.segment.encoded_place(1) for entry in (*small.version.segments, *large.version.segments)
+        ]
         assert cache.has(places) == [False, False]
