@@ -247,9 +247,8 @@ def test_nothing_is_encoded_where_a_segment_cannot_be(
         apply_rows(small, Epoch(1), ROWS_OF_STORE.slice(0, 200))
         apply_rows(large, Epoch(1), ROWS_OF_STORE.slice(200, 2_000))
         view = StateView(STORE, Epoch(1), 0, {first: small.version, second: large.version})
-        found = view.scan(COLUMNS)
-        assert isinstance(found, PieceScan)
-        assert check(found).schema.field("price").type == PLAIN[1]
+        table = view.scan(["price"]).to_table()
+        assert table.schema.field("price").type == PLAIN[1]
         places = [
             entry.segment.encoded_place(1) for entry in (*small.version.segments, *large.version.segments)
         ]
