@@ -405,7 +405,7 @@ def decode_block(data: bytes, arrow_type: pa.DataType, rows: int) -> pa.Array:
 def _copy_to_pool(value: memoryview) -> pa.Buffer:
     """Bytes of a block in memory of Arrow's pool, if there are many. Such blocks stay for as long as the cache
     keeps them. In the C library's heap, where `bytes` are, what comes and goes between them would leave holes:
-    a host that read all of a store four times its cache held three times the cache in them.
+    those of a host that reads all of a store four times its cache take several times the cache.
     """
     if len(value) < LEAST_COPIED_BYTES:
         return pa.py_buffer(value)
