@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import islice
 from typing import Any
 
@@ -87,10 +88,16 @@ def repeats_long_values(sql: str, tables: Mapping[str, object], parameters: Sequ
     """
     if value_bytes(parameters) > MAX_REPEATED_BYTES:
         return True
-    if copies(sql) == 0 and _REPEATING.search(_LIVE_ROWS.sub("", sql.lower())) is None:
+    if copies(sql) == 0 and not _puts_in_several(sql):
         return False
     most = MAX_COLLECTED_BYTES if makes_one_of_many(sql) else MAX_REPEATED_BYTES
     return _longest_value(sql, tables, parameters) > most
+
+
+@lru_cache(256)
+def _puts_in_several(sql: str) -> bool:
+    """Whether a statement can put a value of one row in several. Remembered, as `makes_one_of_many`."""
+    return _REPEATING.search(_LIVE_ROWS.sub("", sql.lower())) is not None
 
 
 def _longest_value(
@@ -108,8 +115,10 @@ def _longest_value(
     return found << copies(sql)
 
 
+@lru_cache(256)
 def makes_one_of_many(sql: str) -> bool:
-    """Whether a statement can make one value, as a list, of many rows.
+    """Whether a statement can make one value, as a list, of many rows. Remembered, because a statement asks
+    more than once each time that it runs.
 
     Args:
         sql: A statement in DuckDB's dialect.

@@ -7,6 +7,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import repeat
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -381,15 +382,20 @@ class ColumnCache:
                 self._use(key, rows)
             return entry
 
-    def find_all(self, keys: Sequence[CacheKey]) -> list[Any]:
-        """For each key, its entry, or None where it is not kept: `find` for many at the price of one lock."""
+    def find_all(self, keys: Sequence[CacheKey], rows: Sequence[int] | None = None) -> list[Any]:
+        """For each key, its entry, or None where it is not kept: `find` for many at the price of one lock.
+
+        Args:
+            keys: Which.
+            rows: For each, how often it is used by that, as for `find`; None: once each.
+        """
         with self._lock:
             found = [self._entries.get(key) for key in keys]
             hits = 0
-            for key, entry in zip(keys, found, strict=True):
+            for key, entry, used in zip(keys, found, rows or repeat(1, len(keys)), strict=True):
                 if entry is not None:
                     hits += 1
-                    self._use(key)
+                    self._use(key, used)
             self.hits += hits
             self.misses += len(found) - hits
             return found

@@ -74,6 +74,8 @@ MANIFEST = b"M"
 DEAD_RUN_MARK = b"d"
 SEGMENT_MARKS = (b"s", b"b", DEAD_RUN_MARK, b"D")
 """How the keys of what is stored of a segment begin."""
+LEAST_COPIED_BYTES = 32 << 10
+"""Smaller blocks stay where the storage has put them."""
 _END_OF_STREAM = b"\xff\xff\xff\xff\0\0\0\0"
 """Of an Arrow IPC stream: what a writer of one batch takes most of its time for is that it can take more."""
 _CHECKSUM = struct.Struct("<8sI")
@@ -389,12 +391,12 @@ def encode_block(column: pa.Array) -> bytes:
 
 
 def decode_block(data: bytes, arrow_type: pa.DataType, rows: int) -> pa.Array:
-    """Read one column of one block; the array points into `data`.
+    """Read one column of one block; the array points into a copy of `data`, or into `data` if it is small.
 
     Raises:
         Corrupt: The bytes are no block of that type with that many rows.
     """
-    value = pa.py_buffer(remove_checksum(data, "block"))
+    value = _copy_to_pool(remove_checksum(data, "block"))
     try:
         column = pa.ipc.read_record_batch(value, pa.schema([("column", arrow_type)])).column(0)
         column.validate()
@@ -403,6 +405,18 @@ def decode_block(data: bytes, arrow_type: pa.DataType, rows: int) -> pa.Array:
     if len(column) != rows:
         raise damage_error("block")
     return column
+
+
+def _copy_to_pool(value: memoryview) -> pa.Buffer:
+    """Bytes of a block in memory of Arrow's pool, if there are many. Such blocks stay for as long as the cache
+    keeps them. In the C library's heap, where `bytes` are, what comes and goes between them would leave holes:
+    those of a host that reads all of a store four times its cache take several times the cache.
+    """
+    if len(value) < LEAST_COPIED_BYTES:
+        return pa.py_buffer(value)
+    copied = pa.allocate_buffer(len(value))
+    memoryview(copied).cast("B")[:] = value
+    return copied
 
 
 def encode_rows(rows: DeadRows) -> bytes:

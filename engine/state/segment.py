@@ -349,7 +349,7 @@ class Segment:
     def _join(self, column: int) -> pa.Array | None:
         """One column of all blocks, if each of them is in memory."""
         context = self._context
-        if not self._can_be_joined(column):
+        if not self.can_be_joined(column):
             return None
         entry = context.cache.join(
             self._whole_place(column),
@@ -361,7 +361,7 @@ class Segment:
         self._note_joined(column)
         return _array_of(entry)
 
-    def _can_be_joined(self, column: int) -> bool:
+    def can_be_joined(self, column: int) -> bool:
         """Whether a column is small enough to be one entry of the cache, which drops it as a whole."""
         nbytes = self.column_bytes(column)
         return nbytes <= MOST_JOINED_BYTES and nbytes * LARGEST_JOINED_SHARE <= self._context.cache.capacity
@@ -477,6 +477,15 @@ class Segment:
             return [_array_of(whole)]
         return [self.read_through(column, block) for block in range(self.blocks)]
 
+    def scanned_place(self, column: int) -> CacheKey:
+        """Where the cache has `scanned_column`, as far as it has it in one array.
+
+        Args:
+            column: Place of the column.
+        """
+        is_block = self.blocks == 1 and column != self._context.key_column
+        return self._cache_key(column, 0) if is_block else self._whole_place(column)
+
     def scanned_column(self, column: int) -> Sequence[pa.Array]:
         """One column of all blocks, in as few arrays as it can be kept; what is in memory already is joined
         for it.
@@ -500,11 +509,11 @@ class Segment:
         Returns:
             The column; None where it is too large to be one array, or has values that have no such layout.
         """
-        place = self._encoded_place(column)
+        place = self.encoded_place(column)
         known: pa.Array | None = self._context.cache.find(place)
         if known is not None:
             return known
-        if not self._can_be_joined(column):
+        if not self.can_be_joined(column):
             return None
         try:
             known = encode(self.whole_column(column), arrow_type)
@@ -551,7 +560,7 @@ class Segment:
     def kept_blocks(self, column: int) -> npt.NDArray[np.bool_]:
         """Which blocks of a column the cache has, in any layout."""
         keys = [self._cache_key(column, block) for block in range(self.blocks)]
-        wholes = [self._whole_place(column), self._encoded_place(column)]
+        wholes = [self._whole_place(column), self.encoded_place(column)]
         is_whole, is_encoded, *kept = self._context.cache.has([*wholes, *keys])
         return np.array(kept) | is_whole | is_encoded
 
@@ -816,7 +825,12 @@ class Segment:
     def _whole_place(self, column: int) -> CacheKey:
         return self.whole_key if column == self._context.key_column else self._cache_key(column, WHOLE)
 
-    def _encoded_place(self, column: int) -> CacheKey:
+    def encoded_place(self, column: int) -> CacheKey:
+        """Where the cache has `encoded_column`.
+
+        Args:
+            column: Place of the column.
+        """
         return self._cache_key(column, ENCODED)
 
     def _cache_key(self, column: int, block: int) -> CacheKey:
@@ -923,6 +937,44 @@ def find_tables(
         table if table is not None and segment.fits(table, schema) else None
         for segment, table in zip(segments, found, strict=True)
     ]
+
+
+def scanned_columns(segments: Sequence[Segment], column: int) -> list[Sequence[pa.Array]]:
+    """For each segment one column, as `Segment.scanned_column`; one look at the cache for all.
+
+    Args:
+        segments: Segments of one store.
+        column: Place of the column.
+    """
+    if not segments:
+        return []
+    keys = [segment.scanned_place(column) for segment in segments]
+    found = segments[0].cache.find_all(keys, [segment.blocks for segment in segments])
+    return [
+        segment.scanned_column(column) if entry is None else [_array_of(entry)]
+        for segment, entry in zip(segments, found, strict=True)
+    ]
+
+
+def encoded_columns(
+    segments: Sequence[Segment], column: int, arrow_type: pa.DataType
+) -> Iterator[pa.Array | None]:
+    """For each segment one column in the layout of a scan, as `Segment.encoded_column`; one look at the cache
+    for all.
+
+    Args:
+        segments: Segments of one store.
+        column: Place of the column.
+        arrow_type: As for `Segment.encoded_column`.
+
+    Yields:
+        The columns, made one after the other where they are not kept.
+    """
+    if not segments:
+        return
+    found = segments[0].cache.find_all([segment.encoded_place(column) for segment in segments])
+    for segment, entry in zip(segments, found, strict=True):
+        yield segment.encoded_column(column, arrow_type) if entry is None else entry
 
 
 def find_spans(segments: Sequence[Segment], low: Keys | None, high: Keys | None) -> list[tuple[int, int]]:

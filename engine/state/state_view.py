@@ -7,8 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import groupby, pairwise
-from operator import attrgetter
+from itertools import pairwise
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -22,128 +21,17 @@ from engine.scan import EVERYTHING, LIVE_COLUMN, Interval, KeyedRows, KeyRange, 
 from engine.state.keyed_rows import NO_ROW, find_keyed_rows
 from engine.state.keys import KeyCodec, Keys
 from engine.state.picked_rows import Pick, Run, gather, gather_runs
-from engine.state.scan_encoding import can_repeat, encode, encoded_type, repeats
+from engine.state.scan_pieces import ScannedSegments, ScanPieces
 from engine.state.segment import Segment
-from engine.state.sorted_rows import LiveRun, MergedRuns, find_runs, range_edges
+from engine.state.sorted_rows import MergedRuns, find_runs, range_edges
 from engine.state.statistics import blocks_that_may_hold
 from engine.state.version import LiveSegment, Version, find_live_ranges
 
 NO_INTERVALS: Mapping[str, Interval] = MappingProxyType({})
-LEAST_ENCODED_ROWS = 10_000
-"""Scans of fewer rows reach the engine as they are stored."""
 MOST_PROJECTIONS = 64
 """So many lists of columns are remembered of a view: a client could think of any number of them."""
-
-
-class _Piece(NamedTuple):
-    """Rows of one block that may be needed: `start` to before `stop`, counted in the segment. A tuple: large
-    scans have thousands.
-    """
-
-    entry: LiveSegment
-    block: int
-    start: int
-    stop: int
-
-    def columns(self, places: Sequence[int]) -> list[pa.Array]:
-        """The rows of some columns."""
-        return self.entry.segment.slices(places, self.block, self.start, self.stop)
-
-    def live_flags(self) -> pa.Array:
-        """Which of the rows are live, `uint8`."""
-        return self.entry.live_flags(self.start, self.stop)
-
-
-def _pieces(run: LiveRun, intervals: Mapping[str, Interval]) -> Sequence[_Piece]:
-    """The blocks of a run that statistics leave."""
-    entry, start, stop = run
-    segment = entry.segment
-    block_rows = segment.record.block_rows
-    first, last = start // block_rows, (stop - 1) // block_rows
-    kept: Sequence[int] = range(first, last + 1)
-    if intervals:
-        may_hold = blocks_that_may_hold(segment.statistics_of, intervals, segment.blocks)
-        kept = [block for block in kept if may_hold[block]]
-    elif first == last:
-        return (_Piece(entry, first, start, stop),)
-    return [
-        _Piece(entry, block, max(block * block_rows, start), min((block + 1) * block_rows, stop))
-        for block in kept
-    ]
-
-
-class _Stretch(NamedTuple):
-    """Pieces of a segment that follow each other without a gap.
-
-    Attributes:
-        entry: The segment.
-        start: First row, counted in the segment.
-        stop: The one behind the last.
-        pieces: The pieces.
-        is_of_whole: Whether the segment's columns are read as a whole, since most of its rows are needed.
-    """
-
-    entry: LiveSegment
-    start: int
-    stop: int
-    pieces: Sequence[_Piece]
-    is_of_whole: bool
-
-    @property
-    def rows_of_whole(self) -> int:
-        """How many rows are cut out of whole columns."""
-        return self.stop - self.start if self.is_of_whole else 0
-
-    def chunks(self, place: int) -> Sequence[pa.Array]:
-        """The rows of one column as they are stored."""
-        if not self.is_of_whole:
-            return [chunk for piece in self.pieces for chunk in piece.columns((place,))]
-        found = self.entry.segment.scanned_column(place)
-        if len(found) == 1:
-            return [found[0].slice(self.start, self.stop - self.start)]
-        chunks: Sequence[pa.Array] = pa.chunked_array(found).slice(self.start, self.stop - self.start).chunks
-        return chunks
-
-    def encoded_chunks(self, place: int, arrow_type: pa.DataType) -> Sequence[pa.Array] | None:
-        """The rows of one column in another layout; None where they have none."""
-        if self.is_of_whole:
-            found = self.entry.segment.encoded_column(place, arrow_type)
-            return None if found is None else [found.slice(self.start, self.stop - self.start)]
-        try:
-            return [encode(chunk, arrow_type) for chunk in self.chunks(place)]
-        except pa.ArrowException:
-            return None
-
-
-def _stretches(pieces: Sequence[_Piece]) -> Sequence[_Stretch]:
-    """Pieces put together; those of a segment follow each other, in the order of its rows."""
-    found: list[_Stretch] = []
-    for entry, group in groupby(pieces, attrgetter("entry")):
-        of_segment = list(group)
-        needed = sum([piece.stop - piece.start for piece in of_segment])
-        is_of_whole = 2 * needed >= entry.segment.rows
-        gaps = [
-            place
-            for place, (before, after) in enumerate(pairwise(of_segment), 1)
-            if before.stop != after.start
-        ]
-        for first, behind in pairwise([0, *gaps, len(of_segment)]):
-            joined = of_segment[first:behind]
-            found.append(_Stretch(entry, joined[0].start, joined[-1].stop, joined, is_of_whole))
-    return found
-
-
-def _encoded_chunks(
-    place: int, arrow_type: pa.DataType, stretches: Sequence[_Stretch]
-) -> Sequence[pa.Array] | None:
-    """One column of all stretches in another layout; None where one has none, as all chunks have one type."""
-    chunks: list[pa.Array] = []
-    for stretch in stretches:
-        found = stretch.encoded_chunks(place, arrow_type)
-        if found is None:
-            return None
-        chunks += found
-    return chunks
+MOST_SHARES = 8
+"""Sets of partitions for each of which a view remembers scans."""
 
 
 class _FoundRows(NamedTuple):
@@ -201,18 +89,42 @@ class StateView:
         return sum(version.live_rows for version in self.versions.values())
 
     @cached_property
+    def _scanned(self) -> ScannedSegments:
+        """The segments of all partitions."""
+        if self.whole is not None:
+            return self.whole.scanned_segments(tuple(self.versions))
+        entries = [entry for version in self.versions.values() for entry in version.segments]
+        return ScannedSegments(entries, self.definition)
+
+    def scanned_segments(self, partitions: tuple[PartitionId, ...]) -> ScannedSegments:
+        """The segments of some partitions. They are remembered, with the scans over them: fragments ask for
+        the same partitions again and again, each with a view of its own.
+
+        Args:
+            partitions: As for `restrict`.
+        """
+        found = self._shares.get(partitions)
+        if found is None:
+            entries = [entry for number in partitions for entry in self.versions[number].segments]
+            found = ScannedSegments(entries, self.definition)
+            if len(self._shares) < MOST_SHARES:
+                self._shares[partitions] = found
+        return found
+
+    @cached_property
+    def _shares(self) -> dict[tuple[PartitionId, ...], ScannedSegments]:
+        """The segments of some partitions, which were asked for."""
+        return {}
+
+    @property
     def _segments(self) -> Sequence[LiveSegment]:
         """The segments of all partitions."""
-        return [entry for version in self.versions.values() for entry in version.segments]
+        return self._scanned.entries
 
-    @cached_property
+    @property
     def stored_blocks(self) -> int:
         """How many blocks there are."""
-        return sum(entry.segment.blocks for entry in self._segments)
-
-    @cached_property
-    def _stored_rows(self) -> int:
-        return sum(entry.segment.rows for entry in self._segments)
+        return self._scanned.blocks
 
     def statistics(self, partitions: int, segments: int, blocks: int, rows: int) -> ScanStatistics:
         """How many of its partitions, segments, blocks and rows were read, and how many there are."""
@@ -224,7 +136,7 @@ class StateView:
             blocks,
             self.stored_blocks,
             rows,
-            self._stored_rows,
+            self._scanned.rows,
         )
 
     @cached_property
@@ -245,11 +157,13 @@ class StateView:
                 },
             )
         leading = self.definition.key[0]
-        low, high = range_edges(self._codec, KeyRange((), wanted.intervals.get(leading)))
+        if leading not in wanted.intervals:
+            return PieceScan(self, columns, self._scanned.pieces(wanted.intervals))
+        low, high = range_edges(self._codec, KeyRange((), wanted.intervals[leading]))
         # The edges are exact; statistics of the leading column have nothing to add.
         others = {name: interval for name, interval in wanted.intervals.items() if name != leading}
         runs = find_runs(self._segments, low, high)
-        return PieceScan(self, columns, [piece for run in runs for piece in _pieces(run, others)])
+        return PieceScan(self, columns, self._scanned.pieces_of_runs(runs, others))
 
     def sorted_rows(self, columns: Sequence[str], key_range: KeyRange) -> MergedRuns:
         """As `StoreView.sorted_rows`."""
@@ -419,11 +333,7 @@ class PieceScan:
 
     view: StateView
     columns: Sequence[str]
-    pieces: Sequence[_Piece]
-
-    @cached_property
-    def _has_dead(self) -> bool:
-        return any(piece.entry.dead_rows for piece in self.pieces)
+    pieces: ScanPieces
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -432,42 +342,28 @@ class PieceScan:
             self.view.definition.schema.field(self.view.column_index(column)) for column in self.columns
         ]
         return pa.schema(
-            [*fields, pa.field(LIVE_COLUMN, pa.uint8(), nullable=False)] if self._has_dead else fields
+            [*fields, pa.field(LIVE_COLUMN, pa.uint8(), nullable=False)] if self.pieces.has_dead else fields
         )
 
     @property
     def nbytes(self) -> int:
         """Arrow bytes of all batches, from the segments' averages."""
         places = [self.view.column_index(column) for column in self.columns]
-        total, known, row_bytes = 0.0, None, 0.0
-        for piece in self.pieces:
-            segment = piece.entry.segment
-            if segment is not known:  # the pieces of a segment follow each other
-                known, row_bytes = (
-                    segment,
-                    sum(segment.column_bytes(place) for place in places) / segment.rows,
-                )
-            total += (piece.stop - piece.start) * row_bytes
-        return int(total)
+        return int(sum([self.pieces.column_bytes(place) for place in places]))
 
     @cached_property
     def statistics(self) -> ScanStatistics:
         """What pruning left."""
-        segments = {piece.entry.segment.place for piece in self.pieces}
-        return self.view.statistics(
-            len({place.partition for place in segments}),
-            len(segments),
-            len(self.pieces),
-            sum([piece.stop - piece.start for piece in self.pieces]),
-        )
+        pieces = self.pieces
+        return self.view.statistics(pieces.partitions, pieces.segments, len(pieces.pieces), pieces.rows)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows, a batch a block; reads what is not in the cache as it goes."""
         places = [self.view.column_index(column) for column in self.columns]
         schema = self.schema
-        for piece in self.pieces:
+        for piece in self.pieces.pieces:
             arrays = piece.columns(places)
-            if self._has_dead:
+            if self.pieces.has_dead:
                 arrays.append(piece.live_flags())
             yield _batch(arrays, schema, piece.stop - piece.start)
 
@@ -477,48 +373,22 @@ class PieceScan:
         """
         if not self.schema.names:
             return pa.Table.from_batches(list(self.batches()))
-        stretches = _stretches(self.pieces)
-        columns = [self._column(self.view.column_index(name), name, stretches) for name in self.columns]
-        if self._has_dead:
-            flags = [each.entry.live_flags(each.start, each.stop) for each in stretches]
+        columns = [self.pieces.column(self.view.column_index(name)) for name in self.columns]
+        if self.pieces.has_dead:
+            flags = [each.entry.live_flags(each.start, each.stop) for each in self.pieces.stretches]
             columns.append(pa.chunked_array(flags, pa.uint8()))
         fields = [field.with_type(column.type) for field, column in zip(self.schema, columns, strict=True)]
         return pa.Table.from_arrays(columns, schema=pa.schema(fields))
 
-    def _column(self, place: int, name: str, stretches: Sequence[_Stretch]) -> pa.ChunkedArray:
-        """One column of the table, encoded for the engine if that can be kept."""
-        plain = self.view.definition.schema.field(place).type
-        encoded = self._encoded_type(plain, name, stretches)
-        chunks = None if encoded is None else _encoded_chunks(place, encoded, stretches)
-        if chunks is not None:
-            return pa.chunked_array(chunks, encoded)
-        return pa.chunked_array([chunk for each in stretches for chunk in each.chunks(place)], plain)
-
-    def _encoded_type(
-        self, plain: pa.DataType, name: str, stretches: Sequence[_Stretch]
-    ) -> pa.DataType | None:
-        """How a column is encoded for the engine; None: not at all. A few rows are not worth it, nor are
-        few rows of large segments.
-        """
-        rows = sum([each.stop - each.start for each in stretches])
-        if rows < LEAST_ENCODED_ROWS or 2 * sum([each.rows_of_whole for each in stretches]) < rows:
-            return None
-        segments = {each.entry.segment.place: each.entry.segment for each in stretches}.values()
-        return encoded_type(
-            plain,
-            is_repetitive=can_repeat(plain)
-            and repeats([(segment.sketch_of(name), segment.rows) for segment in segments]),
-        )
-
     def live_rows(self) -> pa.Table:
         """As `Scan.live_rows`."""
         places, schema = self.view.project_columns(tuple(self.columns))
-        if all(piece.entry.is_all_live(piece.start, piece.stop) for piece in self.pieces):
-            runs = [Run(piece.entry.segment, piece.start, piece.stop) for piece in self.pieces]
+        if all(piece.entry.is_all_live(piece.start, piece.stop) for piece in self.pieces.pieces):
+            runs = [Run(piece.entry.segment, piece.start, piece.stop) for piece in self.pieces.pieces]
             return gather_runs(runs, places, schema)
         picks = [
             Pick(piece.entry.segment, piece.entry.keep_live(np.arange(piece.start, piece.stop)))
-            for piece in self.pieces
+            for piece in self.pieces.pieces
         ]
         return gather([pick for pick in picks if len(pick.rows)], places, schema)
 

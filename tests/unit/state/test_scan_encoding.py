@@ -16,7 +16,7 @@ from engine.duckdb.engine import Engine, engine_table
 from engine.model.distinct_sketch import Sketch, sketch_of
 from engine.model.schema import TOMBSTONE_COLUMN, Epoch, PartitionId, define_store
 from engine.scan import Interval, RowFilter
-from engine.state import state_view
+from engine.state import scan_pieces
 from engine.state.cache import ENCODED, ColumnCache
 from engine.state.partition import PartitionStore
 from engine.state.scan_encoding import encode, encoded_type, repeats
@@ -61,7 +61,7 @@ def apply_rows(store: PartitionStore, epoch: Epoch, rows: pa.Table) -> None:
 
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PartitionStore]:
-    monkeypatch.setattr(state_view, "LEAST_ENCODED_ROWS", 100)
+    monkeypatch.setattr(scan_pieces, "LEAST_ENCODED_ROWS", 100)
     with closing(PartitionStore(STORE, PartitionId(0), tmp_path, ColumnCache(1 << 24), OPTIONS)) as store:
         apply(store)
         yield store
@@ -138,12 +138,12 @@ def test_blocks_that_are_left_out(store: PartitionStore) -> None:
 
 
 def test_few_rows_are_as_they_are_stored(store: PartitionStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(state_view, "LEAST_ENCODED_ROWS", ROWS * 2)
+    monkeypatch.setattr(scan_pieces, "LEAST_ENCODED_ROWS", ROWS * 2)
     assert types(check(scan(store))) == PLAIN
 
 
 def test_columns_that_a_cache_does_not_keep_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(state_view, "LEAST_ENCODED_ROWS", 100)
+    monkeypatch.setattr(scan_pieces, "LEAST_ENCODED_ROWS", 100)
     room = ColumnCache(2_000 * 8 * LARGEST_JOINED_SHARE + 1_000)
     with closing(PartitionStore(STORE, PartitionId(0), tmp_path, room, OPTIONS)) as store:
         apply(store)
@@ -232,3 +232,24 @@ def test_a_view_of_nothing() -> None:
 
 def check_empty(table: pa.Table) -> bool:
     return bool(table.num_rows == 0 and table.column_names == COLUMNS)
+
+
+def test_nothing_is_encoded_where_a_segment_cannot_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scan_pieces, "LEAST_ENCODED_ROWS", 100)
+    # The decimals of the second partition take 32,000 bytes; those of the first 3,200.
+    cache, first, second = ColumnCache(LARGEST_JOINED_SHARE * 10_000), PartitionId(0), PartitionId(1)
+    with (
+        closing(PartitionStore(STORE, first, tmp_path / "0", cache, OPTIONS)) as small,
+        closing(PartitionStore(STORE, second, tmp_path / "1", cache, OPTIONS)) as large,
+    ):
+        apply_rows(small, Epoch(1), ROWS_OF_STORE.slice(0, 200))
+        apply_rows(large, Epoch(1), ROWS_OF_STORE.slice(200, 2_000))
+        view = StateView(STORE, Epoch(1), 0, {first: small.version, second: large.version})
+        table = view.scan(["price"]).to_table()
+        assert table.schema.field("price").type == PLAIN[1]
+        places = [
+            entry.segment.encoded_place(1) for entry in (*small.version.segments, *large.version.segments)
+        ]
+        assert cache.has(places) == [False, False]
