@@ -122,7 +122,8 @@ def test_epochs_merges_and_snapshots_give_way(tmp_path: Path, monkeypatch: pytes
     def given_since(before: int) -> int:
         return noted.given - before
 
-    rows = pa.record_batch({"k": range(10), "v": range(10)}, schema=definition.row_schema)
+    # So many that they are written with their epoch.
+    rows = pa.record_batch({"k": range(20_000), "v": range(20_000)}, schema=definition.row_schema)
     store.apply(Epoch(1), rows)
     # The one block of rows, and before what becomes visible.
     assert noted.given == 2
