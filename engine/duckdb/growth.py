@@ -26,6 +26,8 @@ MAX_DOUBLINGS = 6
 """Parts of a text that the engine binds twice, each of which can stand in the one before it."""
 MAX_LISTED_COPIES = 300
 """How often something of a text is planned, at the most, that stands before lists behind each other."""
+MOST_NESTED_CALLS = 3
+"""Calls in each other that are taken for a name where they stand before a list."""
 MAX_JOINS = 40
 """Joins of a text that is bound in this process: the engine binds long chains of lateral ones for minutes."""
 MAX_NESTING = 16
@@ -102,6 +104,10 @@ _BOUND_IN_LIST = re.compile(
     r'\bbetween\b(?:(?!\b(?:and|between)\b)[^(])*+(?:\(|\band\b\s*+[\w."]++\s++(?:not\s++)?in\b)'
 )
 """Where that may end what began before: `x BETWEEN 1 AND a IN (1, 2)`."""
+_CALL_WITHOUT_LIST = re.compile(
+    r'(?<![\w."])(?!(?:in|between|and|or|not|where|when|having|on|by|select)\b)[\w."]++\((?:(?!\bin\b)[^()])*+\)'
+)
+"""What stands before lists like a name: a call, a cast, or a value that was taken out of a text."""
 _JOIN = re.compile(r"\b(?:join|lateral|unnest|json_each|json_tree)\b")
 _IN_FROM = re.compile(
     r"[(),]|\b(?:from|where|group|having|window|qualify|order|limit|select|union|except|intersect)\b"
@@ -186,6 +192,8 @@ def _copies_by_lists(text: str) -> float:
     lists = len(_IN_LIST.findall(text))
     if lists < 2:
         return 1.0
+    for _ in range(MOST_NESTED_CALLS):
+        text = _CALL_WITHOUT_LIST.sub("0", text)
     others = lists - len(_COLUMN_IN_LIST.findall(text)) + len(_BOUND_IN_LIST.findall(text))
     # The most is what they make when their values are as many.
     length = min(lists, others + 1, 64)
