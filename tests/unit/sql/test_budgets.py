@@ -515,11 +515,11 @@ def test_calls_in_calls_are_looked_through_once_to_say_where_the_wrong_one_is(
 ) -> None:
     walked: list[object] = []
 
-    def counted(node: exp.Expr) -> int | None:
+    def count_walk(node: exp.Expr) -> int | None:
         walked.append(node)
         return offset_of(node)
 
-    monkeypatch.setattr("engine.sql.diagnose.offset_of", counted)
+    monkeypatch.setattr("engine.sql.diagnose.offset_of", count_walk)
     text = f"SELECT {'twice(' * 100}a{')' * 100} FROM t"
     bound = bind(parse(lift(text, "duckdb"), "duckdb"), (), TABLES)
     error = diagnose(bound, "No function matches.", "twice", "", "")

@@ -15,7 +15,7 @@ import pytest
 
 from engine.errors import Unavailable
 from engine.model.migration import AddColumn, migrate_definition
-from engine.model.schema import TOMBSTONE_COLUMN, Epoch, PartitionId, define_store
+from engine.model.schema import TOMBSTONE_COLUMN, Epoch, PartitionId, StoreDefinition, define_store
 from engine.state.cache import ColumnCache
 from engine.state.delete_vector import BITS_ONLY_ROWS
 from engine.state.partition import PartitionStore
@@ -46,9 +46,11 @@ def batch(*keys: int, epoch: int = 1, removed: tuple[int, ...] = ()) -> pa.Recor
 
 
 @contextmanager
-def opened(path: Path, cache_bytes: int = MIB, store: object = STORE) -> Iterator[PartitionStore]:
+def open_partition(
+    path: Path, cache_bytes: int = MIB, store: StoreDefinition = STORE
+) -> Iterator[PartitionStore]:
     """The partition; afterwards it is gone without a word, as a crash leaves it."""
-    partition = PartitionStore(store, PartitionId(0), path, ColumnCache(cache_bytes), OPTIONS)  # type: ignore[arg-type]
+    partition = PartitionStore(store, PartitionId(0), path, ColumnCache(cache_bytes), OPTIONS)
     try:
         yield partition
     finally:
@@ -69,8 +71,8 @@ def stored_blocks(partition: PartitionStore) -> set[int]:
 
 @pytest.mark.parametrize("store", [STORE, KEYS_ENCODED], ids=["numbers", "encoded keys"])
 @pytest.mark.parametrize("cache_bytes", [MIB, 0], ids=["cache", "no cache"])
-def test_what_is_held_is_read(tmp_path: Path, cache_bytes: int, store: object) -> None:
-    with opened(tmp_path, cache_bytes, store) as partition:
+def test_what_is_held_is_read(tmp_path: Path, cache_bytes: int, store: StoreDefinition) -> None:
+    with open_partition(tmp_path, cache_bytes, store) as partition:
         partition.apply(Epoch(1), batch(1, 2, 3))
         stored = stored_blocks(partition)
         partition.apply(Epoch(2), batch(2, 4, epoch=2), is_held=True)
@@ -84,11 +86,11 @@ def test_what_is_held_is_read(tmp_path: Path, cache_bytes: int, store: object) -
 
 
 def test_a_crash_takes_it_back_to_what_is_written(tmp_path: Path) -> None:
-    with opened(tmp_path) as partition:
+    with open_partition(tmp_path) as partition:
         partition.apply(Epoch(1), batch(1, 2, 3))
         partition.apply(Epoch(2), batch(2, 4, epoch=2), digest="two")
         partition.apply(Epoch(3), batch(3, 5, epoch=3), digest="three", is_held=True)
-    with opened(tmp_path) as partition:
+    with open_partition(tmp_path) as partition:
         assert (partition.applied, partition.digest) == (2, "two")
         assert rows_of(partition) == {1: 1.0, 2: 2.0, 3: 1.0, 4: 2.0}
         partition.apply(Epoch(3), batch(3, 5, epoch=3), digest="three", is_held=True)
@@ -97,7 +99,7 @@ def test_a_crash_takes_it_back_to_what_is_written(tmp_path: Path) -> None:
         partition.write()
         assert (partition.written_epoch, partition.is_written) == (4, True)
         partition.check_records()
-    with opened(tmp_path) as partition:
+    with open_partition(tmp_path) as partition:
         assert (partition.applied, partition.digest) == (4, "four")
         assert rows_of(partition) == expected == {1: 1.0, 2: 2.0, 3: 3.0, 4: 2.0, 5: 4.0}
         statistics = partition.version.segments[-1].segment.statistics_of("k")
@@ -106,7 +108,7 @@ def test_a_crash_takes_it_back_to_what_is_written(tmp_path: Path) -> None:
 
 
 def test_a_merge_writes_what_is_held_and_not_what_it_took_in(tmp_path: Path) -> None:
-    with opened(tmp_path) as partition:
+    with open_partition(tmp_path) as partition:
         for epoch in range(1, 4):
             partition.apply(Epoch(epoch), batch(epoch, 10, epoch=epoch), is_held=True)
         before = {entry.segment.id for entry in partition.version.segments}
@@ -116,19 +118,19 @@ def test_a_merge_writes_what_is_held_and_not_what_it_took_in(tmp_path: Path) -> 
         assert merged.segment.id not in before
         expected = rows_of(partition)
         assert partition.is_written
-    with opened(tmp_path) as partition:
+    with open_partition(tmp_path) as partition:
         assert partition.applied == 3
         assert rows_of(partition) == expected == {1: 1.0, 2: 2.0, 3: 3.0, 10: 3.0}
 
 
 def test_what_the_disk_names_stays_until_it_names_something_else(tmp_path: Path) -> None:
-    with opened(tmp_path) as partition:
+    with open_partition(tmp_path) as partition:
         partition.apply(Epoch(1), batch(1, 2))
         partition.apply(Epoch(2), batch(1, 2, epoch=2), is_held=True)
         gc.collect()
         assert len(partition.version.segments) == 1
         partition.release()
-    with opened(tmp_path) as partition:
+    with open_partition(tmp_path) as partition:
         assert rows_of(partition) == {1: 1.0, 2: 1.0}
         partition.apply(Epoch(2), batch(1, 2, epoch=2), is_held=True)
         partition.write()
@@ -141,7 +143,7 @@ def test_a_write_that_fails_comes_again(tmp_path: Path, monkeypatch: pytest.Monk
     def fail(*_: object) -> None:
         raise Unavailable("The disk does not answer.")
 
-    with opened(tmp_path, cache_bytes=0) as partition:
+    with open_partition(tmp_path, cache_bytes=0) as partition:
         partition.apply(Epoch(1), batch(1, 2), is_held=True)
         with monkeypatch.context() as patch, pytest.raises(Unavailable):
             patch.setattr(partition.context.storage, "write_atomically", fail)
@@ -149,14 +151,14 @@ def test_a_write_that_fails_comes_again(tmp_path: Path, monkeypatch: pytest.Monk
         assert not partition.is_written
         assert rows_of(partition) == {1: 1.0, 2: 1.0}
         partition.write()
-    with opened(tmp_path) as partition:
+    with open_partition(tmp_path) as partition:
         assert rows_of(partition) == {1: 1.0, 2: 1.0}
 
 
 def test_many_bytes_are_written_in_small_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """rocksdict holds the interpreter in each of them."""
     written: list[int] = []
-    with opened(tmp_path) as partition:
+    with open_partition(tmp_path) as partition:
         for epoch in range(1, 5):
             partition.apply(Epoch(epoch), batch(*range(2500 * epoch, 2500 * epoch + 2500)), is_held=True)
         storage = partition.context.storage
@@ -173,7 +175,7 @@ def test_many_bytes_are_written_in_small_calls(tmp_path: Path, monkeypatch: pyte
         assert len(written) == 1
         assert written[0] < HELD_BYTES
         assert len(stored_blocks(partition)) == 4
-    with opened(tmp_path, cache_bytes=0) as partition:
+    with open_partition(tmp_path, cache_bytes=0) as partition:
         assert rows_of(partition).keys() == set(range(2500, 12500))
 
 
@@ -182,7 +184,7 @@ def test_a_write_that_was_done_and_failed_leaves_nothing_behind(
 ) -> None:
     """The dead rows of a large segment are runs of row numbers, which later ones take in."""
     keys = range(2 * BITS_ONLY_ROWS)
-    with opened(tmp_path) as partition:
+    with open_partition(tmp_path) as partition:
         partition.apply(Epoch(1), batch(*keys))
         storage = partition.context.storage
         write = storage.write_atomically
@@ -199,7 +201,7 @@ def test_a_write_that_was_done_and_failed_leaves_nothing_behind(
         expected = rows_of(partition)
         partition.write()
         partition.check_records()
-    with opened(tmp_path) as partition:
+    with open_partition(tmp_path) as partition:
         assert rows_of(partition) == expected
 
 
@@ -209,13 +211,13 @@ def test_it_is_written_when_the_partition_is_closed_or_notes_its_epoch(tmp_path:
         partition = PartitionStore(STORE, PartitionId(0), path, ColumnCache(MIB), OPTIONS)
         partition.apply(Epoch(1), batch(1), is_held=True)
         partition.close(noted)
-        with opened(path) as again:
+        with open_partition(path) as again:
             assert again.applied == (noted or 1)
             assert rows_of(again) == {1: 1.0}
 
 
 def test_many_rows_and_migrations_are_written_at_once(tmp_path: Path) -> None:
-    with opened(tmp_path) as partition:
+    with open_partition(tmp_path) as partition:
         partition.apply(Epoch(1), batch(*range(HELD_BYTES // 16)), is_held=True)
         assert partition.written_epoch == 1
         partition.apply(Epoch(2), batch(1, epoch=2), is_held=True)
