@@ -104,10 +104,13 @@ _BOUND_IN_LIST = re.compile(
     r'\bbetween\b(?:(?!\b(?:and|between)\b)[^(])*+(?:\(|\band\b\s*+[\w."]++\s++(?:not\s++)?in\b)'
 )
 """Where that may end what began before: `x BETWEEN 1 AND a IN (1, 2)`."""
-_CALL_WITHOUT_LIST = re.compile(
-    r'(?<![\w."])(?!(?:in|between|and|or|not|where|when|having|on|by|select)\b)[\w."]++\((?:(?!\bin\b)[^()])*+\)'
+_PLAIN_CALL = re.compile(
+    r'(?<![\w."])(?!(?:in|between|and|or|not|where|when|having|on|by|select)\b)[\w."]++'
+    r"\((?:(?!\bin\b)(?:[\w .,]|\$\d))*+\)"
 )
-"""What stands before lists like a name: a call, a cast, or a value that was taken out of a text."""
+"""What stands before lists like a name: a call, a cast, or a value that was taken out of a text. None has a
+quote, a comment or an end of a line in it, where a bracket may be no bracket.
+"""
 _JOIN = re.compile(r"\b(?:join|lateral|unnest|json_each|json_tree)\b")
 _IN_FROM = re.compile(
     r"[(),]|\b(?:from|where|group|having|window|qualify|order|limit|select|union|except|intersect)\b"
@@ -193,8 +196,10 @@ def _copies_by_lists(text: str) -> float:
     if lists < 2:
         return 1.0
     for _ in range(MOST_NESTED_CALLS):
-        text = _CALL_WITHOUT_LIST.sub("0", text)
-    others = lists - len(_COLUMN_IN_LIST.findall(text)) + len(_BOUND_IN_LIST.findall(text))
+        text = _PLAIN_CALL.sub("0", text)
+    # What looks like a name before a list may be the end of a comment.
+    columns = 0 if "--" in text else len(_COLUMN_IN_LIST.findall(text))
+    others = lists - columns + len(_BOUND_IN_LIST.findall(text))
     # The most is what they make when their values are as many.
     length = min(lists, others + 1, 64)
     return (1.0 + text.count(",") / length) ** length if others else 1.0

@@ -491,13 +491,19 @@ def test_lists_of_values_of_columns_are_planned_here() -> None:
         "lower(trim(s))",
         "CAST(a AS VARCHAR)",
         "extract(year FROM d)",
-        "coalesce(s, t.u, '')",
+        "coalesce(s, t.u)",
     )
     conditions = [f"{call} {word} ({values})" for call in calls for word in ("IN", "NOT IN")]
     assert not needs_worker(f"SELECT a FROM t WHERE {' AND '.join(conditions)}")
 
 
-@pytest.mark.parametrize("call", ["lower({})", "between(1) AND {}", "CAST({} AS INT)", "f(1, ({}))"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        *("lower({})", "between(1) AND {}", "CAST({} AS INT)", "f(1, ({}))", "f({}, ',g(')", 'f({}, ",g(")'),
+        *("f({}, $$,g($$)", "f({} /*,g(*/)", "f({} --,g(\n)", "({}) --, x\n", "f({}, $a$,g($a$)"),
+    ],
+)
 def test_lists_within_what_stands_before_a_list_are_seen(call: str) -> None:
     text = "a"
     for _ in range(8):
