@@ -1,5 +1,5 @@
 # Everything happens in .venv; `make demo` and `make test` set it up when it is missing or out of date.
-PYTHON ?= python3
+PYTHON ?= $(shell sh tools/python.sh)
 VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.state.damage import damage_error
+from engine.state.few_values import values_at
 
 Bits = npt.NDArray[np.uint8]
 """A bit a row, the first row the lowest bit of the first byte: 1 where the row is dead, 0 behind the last."""
@@ -94,7 +95,8 @@ class DeleteVector:
         )
         needles = rows.astype(np.uint32)
         for run in self.runs:
-            dead |= run.rows.take(run.rows.searchsorted(needles), mode="clip") == needles
+            places = np.minimum(run.rows.searchsorted(needles), len(run.rows) - 1)
+            dead |= values_at(run.rows, places) == needles
         return dead
 
     def is_dead(self, row: int) -> bool:

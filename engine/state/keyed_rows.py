@@ -68,10 +68,9 @@ def find_keyed_rows(
         if version is None:
             continue
         searched += 1
-        wanted = order[start:stop]
-        for pick, places in _find_in_partition(version, needles[start:stop]):
+        for pick, places in _find_in_partition(version, needles[start:stop], order[start:stop]):
             picks.append(pick)
-            found.append(wanted[places])
+            found.append(places)
     place_of = np.full(len(distinct), NO_ROW)
     if found:
         # Rows come in the order of the picks.
@@ -80,31 +79,31 @@ def find_keyed_rows(
     return KeyedPicks(picks, place_of[groups], searched)
 
 
-def _find_in_partition(version: Version, needles: Keys) -> Iterator[tuple[Pick, Rows]]:
-    """The live rows of some keys of a partition, and for each pick the places of its keys among the needles.
+def _find_in_partition(version: Version, needles: Keys, places: Rows) -> Iterator[tuple[Pick, Rows]]:
+    """The live rows of some keys of a partition, and for each pick the places of its keys.
 
     Args:
         version: The partition.
         needles: Sorted keys, each once.
+        places: The place of each.
     """
     if len(needles) <= FEW_KEYS_OF_PARTITION:
         for place, needle in enumerate(sort_keys.to_needles(needles)):
             one = version.find_one(needle)
             if one is not None:
-                yield Pick(one[0], np.array([one[1]])), np.array([place])
+                yield Pick(one[0], np.array([one[1]])), places[place : place + 1]
         return
-    wanted = np.arange(len(needles))
     for entry in version.searched:
         there, rows = entry.find_live(needles)
         if not len(rows):
             continue
-        yield Pick(entry.segment, rows), wanted[there]
-        if len(rows) == len(wanted):
+        yield Pick(entry.segment, rows), places[there]
+        if len(rows) == len(places):
             return
-        is_left = np.ones(len(wanted), np.bool_)
+        is_left = np.ones(len(places), np.bool_)
         is_left[there] = False
         others = is_left.nonzero()[0]
-        needles, wanted = sort_keys.take(needles, others), wanted[others]
+        needles, places = sort_keys.take(needles, others), places[others]
 
 
 def _find_one_by_one(

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from engine.state.cache import WHOLE, BlockTable, TablePlace, Validity, has_fixed_width
+from engine.state.few_values import FEW_VALUES, values_at
 from engine.state.keys import Rows
 from engine.state.segment import Segment, find_tables
 
@@ -87,7 +88,14 @@ def gather(picks: Sequence[Pick], columns: Sequence[int], schema: pa.Schema) -> 
     for parts in _parts(picks, columns, schema):
         for place, copy in enumerate(copies):
             copy.add(parts, place)
-    return pa.Table.from_arrays([copy.finish() for copy in copies], schema=schema).combine_chunks()
+    columns_of_arrays = [copy.finish() for copy in copies]
+    if all(len(arrays) == 1 for arrays in columns_of_arrays):
+        batch = pa.RecordBatch.from_arrays([array for (array,) in columns_of_arrays], schema=schema)
+        return pa.Table.from_batches([batch])
+    chunked = [
+        pa.chunked_array(arrays, field.type) for arrays, field in zip(columns_of_arrays, schema, strict=True)
+    ]
+    return pa.Table.from_arrays(chunked, schema=schema).combine_chunks()
 
 
 def gather_runs(runs: Sequence[Run], columns: Sequence[int], schema: pa.Schema) -> pa.Table:
@@ -176,8 +184,8 @@ class _Copy(Protocol):
             place: Place of the column in the parts' tables.
         """
 
-    def finish(self) -> pa.ChunkedArray:
-        """The rows added; all that were announced must have been."""
+    def finish(self) -> Sequence[pa.Array]:
+        """The rows added, one array after the other; all that were announced must have been."""
 
 
 class _NullFlags:
@@ -221,8 +229,14 @@ class _FixedWidthCopy:
         self._arrow_type = arrow_type
         self._rows = rows
         self._added = 0
-        self._data = pa.allocate_buffer(rows * arrow_type.byte_width)
-        self._values = np.frombuffer(self._data, np.dtype(f"V{arrow_type.byte_width}"))
+        kind = np.dtype(f"V{arrow_type.byte_width}")
+        if rows <= FEW_VALUES:
+            # To take memory from Arrow's pool gives the interpreter up twice.
+            self._values = np.empty(rows, kind)
+            self._data = pa.py_buffer(self._values)
+        else:
+            self._data = pa.allocate_buffer(rows * arrow_type.byte_width)
+            self._values = np.frombuffer(self._data, kind)
         self._nulls = _NullFlags(rows)
 
     def add(self, parts: Sequence[_Part], place: int) -> None:
@@ -230,17 +244,20 @@ class _FixedWidthCopy:
         for table, rows in parts:
             values, validity = table.fixed_values(place)
             stop = start + len(rows)
-            # Rows are within the block, so nothing is clipped; without a mode numpy copies the target back
-            # and forth to spare it from a bad row.
-            values.take(rows, out=copied[start:stop], mode="clip")
+            if len(rows) <= FEW_VALUES:
+                copied[start:stop] = values_at(values, rows)
+            else:
+                # Rows are within the block, so nothing is clipped; without a mode numpy copies the target
+                # back and forth to spare it from a bad row.
+                values.take(rows, out=copied[start:stop], mode="clip")
             if validity is not None:
                 self._nulls.note(start, rows, validity)
             start = stop
         self._added = start
 
-    def finish(self) -> pa.ChunkedArray:
+    def finish(self) -> Sequence[pa.Array]:
         buffers = [self._nulls.finish(), self._data]
-        return pa.chunked_array([pa.Array.from_buffers(self._arrow_type, self._rows, buffers)])
+        return [pa.Array.from_buffers(self._arrow_type, self._rows, buffers)]
 
 
 class _TextCopy:
@@ -263,18 +280,18 @@ class _TextCopy:
             offsets, data, validity = table.text_values(place)
             if validity is not None:
                 self._nulls.note(len(texts), rows, validity)
-            begins, ends = offsets.take(rows).tolist(), offsets.take(rows + 1).tolist()
+            begins, ends = values_at(offsets, rows).tolist(), values_at(offsets, rows + 1).tolist()
             texts += [data[begin:end] for begin, end in zip(begins, ends, strict=True)]
 
-    def finish(self) -> pa.ChunkedArray:
+    def finish(self) -> Sequence[pa.Array]:
         ends = np.fromiter(accumulate(map(len, self._texts), initial=0), np.int64, self._rows + 1)
         validity, data = self._nulls.finish(), pa.py_buffer(b"".join(self._texts))
         if ends[-1] <= MOST_TEXT_BYTES:
             buffers = [validity, pa.py_buffer(ends.astype(np.int32)), data]
-            return pa.chunked_array([pa.Array.from_buffers(self._arrow_type, self._rows, buffers)])
+            return [pa.Array.from_buffers(self._arrow_type, self._rows, buffers)]
         wide = pa.large_string() if pa.types.is_string(self._arrow_type) else pa.large_binary()
         texts = pa.Array.from_buffers(wide, self._rows, [validity, pa.py_buffer(ends), data])
-        return pa.chunked_array([texts[row : row + 1].cast(self._arrow_type) for row in range(self._rows)])
+        return [texts[row : row + 1].cast(self._arrow_type) for row in range(self._rows)]
 
 
 class _TakenCopy:
@@ -291,8 +308,8 @@ class _TakenCopy:
     def add(self, parts: Sequence[_Part], place: int) -> None:
         self._parts += [table.batch.column(place).take(pa.array(rows)) for table, rows in parts]
 
-    def finish(self) -> pa.ChunkedArray:
-        return pa.chunked_array(self._parts, self._arrow_type)
+    def finish(self) -> Sequence[pa.Array]:
+        return self._parts
 
 
 def _copy_of(arrow_type: pa.DataType, rows: int, *, has_few_texts: bool) -> _Copy:

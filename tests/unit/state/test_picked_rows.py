@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from engine.model.schema import TOMBSTONE_COLUMN, Epoch, PartitionId, define_store
-from engine.state import picked_rows, state_view
+from engine.state import few_values, picked_rows, state_view
 from engine.state.cache import ColumnCache
 from engine.state.partition import PartitionStore
 from engine.state.state_options import StateOptions
@@ -68,8 +68,13 @@ def view(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StateView]:
         store.close()
 
 
+@pytest.mark.parametrize("few", [10, few_values.FEW_VALUES])
 @pytest.mark.parametrize("asked", [[], [7], [299, 0], [8, 9, 9, 500], range(120, 140), range(ROWS)])
-def test_rows_are_those_that_were_written(view: StateView, asked: list[int]) -> None:
+def test_rows_are_those_that_were_written(
+    view: StateView, asked: list[int], few: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (few_values, picked_rows):
+        monkeypatch.setattr(module, "FEW_VALUES", few)
     found = view.lookup(TABLE.schema.names, pa.record_batch([pa.array(asked, pa.int64())], ["id"]))
     found.validate(full=True)
     expected = TABLE.take(pa.array(sorted({key for key in asked if key < ROWS}), pa.int64()))
