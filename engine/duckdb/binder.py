@@ -25,6 +25,8 @@ from engine.scan import LIVE_COLUMN
 from engine.sql.bind import StoreReference
 
 MEMORY_BYTES = 64 << 20
+LONGEST_KEPT_TEXT = 20_000
+"""Characters of a text of which is remembered how it was parsed."""
 _ROW_NUMBER = "rowid"
 """A column that the engine's tables have by themselves, and scans have not. (Columns that a text does not
 name change nothing.)
@@ -48,6 +50,17 @@ class Binder:
         before = (f"ATTACH ':memory:' AS {CATALOG}", f"USE {CATALOG}.{SCHEMA}")
         self._database = open_database(MEMORY_BYTES, 1, before_locking=before)
         self._tables: dict[str, pa.Schema] = {}
+        self._parsed: tuple[str, Sequence[duckdb.Statement]] | None = None
+
+    def _parse(self, sql: str) -> Sequence[duckdb.Statement]:
+        """The statements of a text. Those of the latest are known: a text is bound after a look at its
+        syntax, and to parse it takes as long as to bind it.
+        """
+        if self._parsed is not None and self._parsed[0] == sql:
+            return self._parsed[1]
+        statements = self._database.extract_statements(sql)
+        self._parsed = (sql, statements) if len(sql) <= LONGEST_KEPT_TEXT else None
+        return statements
 
     def columns(
         self,
@@ -81,7 +94,7 @@ class Binder:
         with hold_lock(self._lock, deadline):
             try:
                 self._create(tables)
-                statements = self._database.extract_statements(sql)
+                statements = self._parse(sql)
                 if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
                     raise NotBoundError(sql)
                 # A relation is bound here and now, and never run. (DESCRIBE forgets the case of an alias that
@@ -114,7 +127,7 @@ class Binder:
             return None
         with hold_lock(self._lock, deadline):
             try:
-                self._database.extract_statements(sql)
+                self._parse(sql)
             except ENGINE_FAILURES as error:
                 return self._failure(error)
         return None

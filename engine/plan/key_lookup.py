@@ -107,7 +107,7 @@ def key_lookup(plan: Plan | None, parameters: tuple[ParameterSlot, ...]) -> KeyL
     Returns:
         The lookup; None for every other plan.
     """
-    if not isinstance(plan, RowsPlan) or plan.limit is not None or len(parameters) != 1:
+    if not isinstance(plan, RowsPlan) or not plan.takes_all_of_predicate or len(parameters) != 1:
         return None
     predicate = plan.predicate
     is_lookup = (
@@ -130,14 +130,13 @@ def key_list_lookup(plan: Plan | None, where: exp.Expr | None) -> KeyLookup | No
         The lookup; None for every other plan, and where the statement asks for more than that its key is in
         one list.
     """
-    if not isinstance(plan, RowsPlan) or plan.limit is not None or not plan.takes_any_rows:
+    if not isinstance(plan, RowsPlan) or not plan.takes_all_of_predicate or plan.order is not None:
         return None
     predicate = plan.predicate
     is_lookup = (
         isinstance(where, exp.In)
         and isinstance(where.this, exp.Column)
         and isinstance(predicate, IsAmong | IsListed)
-        and not plan.null_tests
         and plan.reference.definition.key == predicate.columns
     )
     return _lookup_of(plan) if is_lookup else None

@@ -117,6 +117,11 @@ class RowsPlan:
         """Whether there is no WHERE clause."""
         return self.predicate is None and not self.null_tests
 
+    @property
+    def takes_all_of_predicate(self) -> bool:
+        """Whether the result is all rows for which `predicate` holds."""
+        return self.limit is None and self.offset is None and not self.null_tests
+
     @cached_property
     def schema(self) -> pa.Schema:
         """Schema of the result."""

@@ -1,5 +1,5 @@
 """Random small statements over one store, as people page through it: along its key, over ranges and prefixes,
-by lists of keys, with simple conditions and a LIMIT; and sums of such rows.
+by lists of keys, with simple conditions and a LIMIT; sums of such rows; and single keys with little besides.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from tests.oracle.relations import Relation
 from tests.oracle.selects import Query
 
 BOUNDS = (">", ">=", "<", "<=")
+LIMITS = ("", " LIMIT 0", " LIMIT 1", " LIMIT 3", " LIMIT 20")
+OFFSETS = ("", "", " OFFSET 1", " OFFSET 25")
 _EXACT = (Family.INTEGER, Family.TEXT, Family.DATE, Family.TIMESTAMP)
 
 
@@ -47,8 +49,7 @@ def page_query(
     order = ", ".join(
         f"{column.sql if random.random() < 0.5 else quote_name(column.name)}{direction}" for column in named
     )
-    limit = random.choice(("", " LIMIT 0", " LIMIT 1", " LIMIT 3", " LIMIT 20"))
-    offset = random.choice(("", "", " OFFSET 1", " OFFSET 25"))
+    limit, offset = random.choice(LIMITS), random.choice(OFFSETS)
     places = tuple(range(len(total)))
     return Query(
         f"{text} ORDER BY {order}{limit}{offset}",
@@ -58,6 +59,29 @@ def page_query(
         is_limited=True,
         ordered=places[total.index(named[0]) :],
     )
+
+
+def key_query(random: Random, used: set[str], store: Relation, sample: Callable[[Expression], str]) -> Query:
+    """The row of one key, or none; arguments as those of `page_query`. What it asks for besides is little, so
+    that a plan which knows nothing but the key would give another answer.
+    """
+    used.add("one key")
+    total = list(store.total)
+    conditions = [f"{column.sql} = {sample(column)}" for column in total]
+    if random.random() < 0.2:
+        conditions[-1] = f"{total[-1].sql} IN ({sample(total[-1])})"
+    others = [column for column in store.columns if column.sql not in [each.sql for each in total]]
+    tested = random.sample(others, min(len(others), random.choice((0, 1, 1, 2))))
+    conditions += [f"{column.sql} IS {random.choice(('', 'NOT '))}NULL" for column in tested]
+    random.shuffle(conditions)
+    columns = (*total, *random.sample(others, min(len(others), random.randrange(4))))
+    order = random.choice(("", "", f" ORDER BY {total[0].sql}"))
+    rest = random.choice(("", "", random.choice(LIMITS) + random.choice(OFFSETS)))
+    text = (
+        f"SELECT {', '.join(column.sql for column in columns)} FROM {store.sql} "
+        f"WHERE {' AND '.join(conditions)}{order}{rest}"
+    )
+    return Query(text, columns, tuple(range(len(total))), store.rows, is_limited=True)
 
 
 def _conditions(

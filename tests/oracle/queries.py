@@ -11,7 +11,7 @@ from tests.oracle.collated import collated_query
 from tests.oracle.conditions import Conditions
 from tests.oracle.datasets import Dataset
 from tests.oracle.kinds import LOOSE, SIMPLE, Expression, Family, Trust, quote_name
-from tests.oracle.pages import page_query
+from tests.oracle.pages import key_query, page_query
 from tests.oracle.relations import MOST_ROWS, Joins, Member, Relation
 from tests.oracle.scalars import Sample, Scalars, Scope, put_samples
 from tests.oracle.selects import Query, Selects
@@ -129,6 +129,8 @@ class _Generator:
             and (collated := collated_query(random, self.used, self._store, self._condition)) is not None
         ):
             return self._generate("", collated, ())
+        if random.random() < 0.04:
+            return self._generate("", self._one_key(), ())
         if random.random() < 0.12 and (page := self._page()) is not None:
             return self._generate("", page, page.ordered)
         if random.random() < 0.03 and (shared := self._shared_cte()) is not None:
@@ -162,6 +164,10 @@ class _Generator:
         store = self._store()
         scalars = self.scalars(store.columns, ())
         return page_query(self.random, self.used, store, scalars.sample)
+
+    def _one_key(self) -> Query:
+        store = self._store()
+        return key_query(self.random, self.used, store, self.scalars(store.columns, ()).sample)
 
     def _shared_cte(self) -> Query | None:
         sample = self.scalars(self._store().columns, ()).sample
