@@ -135,8 +135,9 @@ class History:
         return known
 
     def usable_snapshots(self) -> list[Snapshot]:
-        """All snapshots that can be read, in order of epoch, but those of before an epoch was passed by that
-        they have the rows of.
+        """All snapshots that can be read, in order of epoch, but those of other epochs than the changelog
+        has: of before an epoch was passed by that they have the rows of, or of before an older copy of the
+        changelog was put back.
 
         Raises:
             Unavailable: The changelog cannot be reached.
@@ -147,12 +148,13 @@ class History:
 
     def _has_made(self, snapshot: Snapshot) -> bool:
         try:
-            if not any(skip.epoch <= snapshot.epoch for skip in self.skips()):
-                return True
             commit = self.read_commit(snapshot.epoch)
+            has_skips = any(skip.epoch <= snapshot.epoch for skip in self.skips())
         except Corrupt:
             return True  # whoever reads the epochs is told
-        return commit is None or commit.digest == snapshot.digest
+        if commit is None or commit.digest == snapshot.digest:
+            return True
+        return not snapshot.digest and not has_skips  # an older version has written it
 
 
 def _fold(digest: str, skips: Sequence[Skip]) -> str:

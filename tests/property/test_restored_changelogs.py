@@ -17,11 +17,12 @@ import pytest
 
 from engine.changelog import Changelog, amendments, open_appender
 from engine.changelog.commit import BEFORE_FIRST
-from engine.changelog.layout import FORMAT_PATH, commit_path
+from engine.changelog.layout import FORMAT_PATH, commit_path, snapshots_path
 from engine.changelog.skipping import skip_epoch
 from engine.changelog.store_drops import drop_store
 from engine.errors import LivestateError
-from engine.model.schema import Epoch
+from engine.model.partitioning import partition_of
+from engine.model.schema import Epoch, PartitionId
 from engine.replica import catch_up, follower
 from engine.replica.follower import Follower
 from engine.replica.group_setup import ASIDE
@@ -102,6 +103,23 @@ class World:
         shutil.copytree(self.root / "changelog", self.root / f"copy {len(self.copies)}")
         self.copies.append(dict(self.history))
 
+    def take_snapshot(self) -> None:
+        """Write what the newest epoch has as a snapshot."""
+        changelog, key = self.changelog, pa.array(self.amounts, pa.int64())
+        commit = changelog.read_commit(GROUP, self.newest)
+        assert commit is not None
+        placed = partition_of([key], ACCOUNTS.partitions)
+        found = [
+            ((ACCOUNTS.name, number), rows(self.amounts).filter(placed == number).to_batches()[0])
+            for number in map(PartitionId, range(ACCOUNTS.partitions))
+        ]
+        places = [place for place, _ in found]
+        snapshots = changelog.snapshots(GROUP)
+        snapshots.write_part(
+            commit.epoch, {ACCOUNTS.name: ACCOUNTS}, places, found, commit.generation, commit.digest
+        )
+        assert snapshots.commit(commit, places)
+
     def restore(self, number: int) -> None:
         """Put a copy in the place of the changelog."""
         shutil.rmtree(self.root / "changelog")
@@ -160,6 +178,27 @@ def test_a_host_comes_to_what_a_restored_changelog_has(world: World, is_running:
     assert any((world.root / "data" / ASIDE).rglob("CURRENT"))
     assert (world.root / "data" / ASIDE).exists()
     wait_until(lambda: not world.follower.report()[0][GROUP].problem)
+
+
+@pytest.mark.parametrize("has_data", [True, False], ids=["its data", "a fresh disk"])
+def test_a_snapshot_of_what_a_restored_changelog_has_lost_is_not_read(world: World, has_data: bool) -> None:
+    """As where a copy is put back file by file, and somebody else does so with another one."""
+    world.wait()
+    world.copy()
+    for number in range(3):
+        world.append({number: 7, 100 + number: 7})
+    world.take_snapshot()
+    world.stop()
+    snapshots = world.root / "changelog" / snapshots_path(GROUP)
+    kept = shutil.copytree(snapshots, world.root / "kept")
+    world.restore(0)
+    for number in range(8):
+        world.append({number + 1: 9, 200 + number: 9})
+    shutil.copytree(kept, snapshots, dirs_exist_ok=True)
+    if not has_data:
+        shutil.rmtree(world.root / "data")
+    world.start()
+    world.wait()
 
 
 def test_partitions_that_are_the_same_in_both_are_kept(world: World) -> None:
