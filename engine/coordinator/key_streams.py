@@ -27,6 +27,7 @@ from engine.model.sql_types import quote_identifier
 from engine.plan.row_widths import RowWidths
 from engine.plan.statement import ReadyStatement, make_ready
 from engine.plan.values import Arguments
+from engine.processes.call_core import CALL_CORE
 from engine.scan import FOUND_COLUMN, BuildingError, KeyedRows, StoreSource, StoreView
 from engine.sql.literals import LIST_PREFIX, LiftedText, LiteralList
 from engine.sql.text import SourceText
@@ -295,6 +296,10 @@ class KeyStream:
         lag_limit: How far behind what is read without a route may be.
         engine_limit: What the engine may take for whoever has it; None for as much as for anybody.
         has_peers: Whether there are other hosts.
+
+    Attributes:
+        answers_alone: Whether keys are looked up here, without asking anybody, unless what is here will not
+            do.
     """
 
     def __init__(
@@ -314,7 +319,7 @@ class KeyStream:
         self._asked = self._current = asked
         self._read_point = read_point
         self._engine_limit = engine_limit
-        self._reads_here = not has_peers and read_point.is_newest
+        self.answers_alone = not has_peers and read_point.is_newest
 
     @property
     def key_schema(self) -> pa.Schema:
@@ -345,7 +350,7 @@ class KeyStream:
             LivestateError: The keys cannot be looked up, as kind and message say.
         """
         columns = self._current_columns()
-        if self._reads_here:
+        if self.answers_alone:
             answer = self._answer_here(columns, keys)
             if answer is not None:
                 return answer
@@ -400,6 +405,7 @@ class KeyStream:
         self, columns: KeyColumns, keys: pa.RecordBatch, deadline: Deadline
     ) -> KeyAnswer:
         """The answer of the hosts that have the keys, as to a statement with a list of them."""
+        CALL_CORE.leave()
         statement = columns.statement
         listed = {_KEYS: columns.list_of([keys])}
         request = Request(

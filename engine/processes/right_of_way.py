@@ -16,6 +16,8 @@ from types import TracebackType
 
 SHORT_SECONDS = 0.02
 """A call that takes longer is in no hurry any more, and most of the time it does not need the interpreter."""
+CROWDED_SECONDS = 0.05
+"""How long calls count as many after two were answered at once."""
 PIECE_SECONDS = 0.002
 """Processor time of a piece of work; after less it goes on."""
 PAUSE_SHARE = 4.0
@@ -50,6 +52,8 @@ class RightOfWay:
         self._longest_pause_seconds = longest_pause_seconds
         self._began: dict[int, float] = {}
         """When each thread began the call that it answers, by the monotonic clock."""
+        self._crowded_until = 0.0
+        """Until when calls count as many, by the monotonic clock."""
         self._pausing = threading.Lock()
         self._is_clear = threading.Event()
         self._is_clear.set()
@@ -57,7 +61,9 @@ class RightOfWay:
         """When the piece of work began that a thread is at, by its processor time."""
 
     def __enter__(self) -> None:
-        self._began[threading.get_ident()] = time.monotonic()
+        self._began[threading.get_ident()] = now = time.monotonic()
+        if len(self._began) > 1:
+            self._crowded_until = now + CROWDED_SECONDS
 
     def __exit__(
         self,
@@ -75,6 +81,10 @@ class RightOfWay:
             return False
         since = time.monotonic() - self._short_seconds
         return any(began >= since for began in list(self._began.values()))
+
+    def is_crowded(self) -> bool:
+        """Whether several calls were answered at once, now or a moment ago."""
+        return time.monotonic() < self._crowded_until
 
     def give_way(self) -> None:
         """Pause while short calls are answered, if this thread has done a piece of work since it last did.

@@ -12,6 +12,7 @@ from pyarrow import flight
 from engine.access.principal import LimitName, Permission, Principal
 from engine.coordinator.key_streams import KeyAnswer, KeyStream
 from engine.errors import Cancelled, DeadlineExceeded, InvalidInput, LimitExceeded
+from engine.processes.call_core import CALL_CORE
 from engine.processes.right_of_way import RIGHT_OF_WAY
 from engine.service import QueryService
 from flight_server.server.audit import AuditedCall, AuditLog
@@ -226,6 +227,7 @@ class KeyStreams:
             audited.fail(error)
             raise
         finally:
+            CALL_CORE.leave()
             self._places.close(place)
             audited.end()
 
@@ -281,6 +283,8 @@ class KeyStreams:
             self._slots.take(timeout_seconds, share)
             try:
                 with RIGHT_OF_WAY:
+                    if stream.answers_alone:
+                        CALL_CORE.stay()
                     return stream.answer(keys, timeout_seconds, call.is_cancelled)
             except Cancelled as error:
                 raise call.told_error(error) from error.__cause__

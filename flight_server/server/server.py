@@ -16,6 +16,7 @@ from engine.access.principal import Permission, Principal
 from engine.duckdb.deadline import Watcher
 from engine.errors import InvalidInput, LivestateError, Unavailable, Unsupported
 from engine.model.schema import GroupName
+from engine.processes.call_core import CALL_CORE
 from engine.processes.right_of_way import RIGHT_OF_WAY
 from engine.service import QueryService
 from engine.telemetry.statement_ids import name_statement, new_statement_id
@@ -261,6 +262,7 @@ class LivestateServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow 
 
     def _answer(self, context: Any, body: bytes, principal: Principal) -> flight.FlightDataStream:
         if body.startswith(FRAGMENT_MARK):
+            CALL_CORE.leave()
             self._callers.check(context, Permission.READ)
             return self._fragments.run(parse_fragment(body), context, principal)
         self._calls.check_open()
@@ -278,6 +280,7 @@ class LivestateServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow 
 
     def _statements_for(self, context: Any) -> Statements:
         """What answers the statements of whoever calls."""
+        CALL_CORE.leave()
         principal = self._callers.check(context, *_ASKERS)
         self._calls.check_open()
         return self._statements.for_principal(principal)
@@ -301,6 +304,7 @@ class LivestateServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow 
     @guard_rpc
     def do_action(self, context: Any, action: flight.Action) -> Iterable[bytes]:
         """Do one of `flight_server.server.actions`."""
+        CALL_CORE.leave()
         return self._actions.run(context, action.type, action.body.to_pybytes())
 
     @guard_rpc
@@ -333,6 +337,7 @@ class LivestateServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow 
             request = parse_key_request(command, self._statements.defaults(context))
             self._key_streams.exchange(context, request, reader, writer)
             return
+        CALL_CORE.leave()
         self._fragments.exchange(context, descriptor, reader, writer)
 
 

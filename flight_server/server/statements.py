@@ -21,6 +21,7 @@ from engine.coordinator.division import Piece
 from engine.duckdb.deadline import Watcher
 from engine.errors import InvalidInput, Unsupported
 from engine.model.read_point import NEWEST, AsOfEpoch, ReadPoint
+from engine.processes.call_core import CALL_CORE
 from engine.service import DEFAULT_SESSION, MOST_SCOPES, PreparedStatement, QueryResult, QueryService, Session
 from engine.telemetry.statement_ids import name_statement
 from flight_server.server.activity import Activity, ActivityStatement, parse_activity
@@ -377,7 +378,9 @@ class Statements:
                     _count_table(audited, found)
                 else:
                     self._note_at_hand(found)
+                CALL_CORE.stay()
                 return table_stream(found)
+            CALL_CORE.leave()
             audited = audited or self._audited_call(statement, context)
             call = self._calls.begin(statement.call_id, context, audited)
             if activity is not None:

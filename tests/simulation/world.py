@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from engine.changelog import Changelog, Commit, SnapshotRetention
 from engine.changelog.codec import decode_commit
-from engine.changelog.commit import Slice
+from engine.changelog.commit import BEFORE_FIRST, Slice
 from engine.changelog.layout import data_epoch, data_path, group_path
 from engine.changelog.store_drops import Removed, remove_dropped_stores
 from engine.errors import Corrupt, NotFound
@@ -420,14 +420,17 @@ class World:
                     # Whoever reads a commit that says so hears of what it lacks, and who cannot read
                     # epochs any more takes a snapshot, which is of the changelog as it is.
                     with suppress(Corrupt, NotFound, EpochGoneError):
-                        self._take_note(self._unknown_commits(other, newest), other, remembered)
+                        commits = self._unknown_commits(other, newest, other.floor(GROUP))
+                        self._take_note(commits, other, remembered)
             self.store.has_news = False
 
-    def _unknown_commits(self, truth: Changelog, newest: Epoch) -> Sequence[Commit]:
+    def _unknown_commits(
+        self, truth: Changelog, newest: Epoch, floor: Epoch = BEFORE_FIRST
+    ) -> Sequence[Commit]:
         """The commits that lead to states that are not known, in order.
 
         Raises:
-            EpochGoneError: One of them is not there any more.
+            EpochGoneError: One of them is not there any more, or is before the floor.
         """
         unknown: list[Commit] = []
         for epoch in range(newest, 0, -1):
@@ -436,6 +439,9 @@ class World:
                 raise EpochGoneError(f"epoch {epoch} is gone before anybody has seen it")
             if commit.digest in self._states:
                 break
+            if epoch < floor:
+                # It may be of a writer that comes too late, and takes it back.
+                raise EpochGoneError(f"epoch {epoch} was dropped before anybody has seen it")
             unknown.append(commit)
             if commit.before in self._states:
                 break  # epochs before one that is passed by may have gone

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import product
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -17,7 +18,7 @@ STORE = define_store(
 ROWS = pa.table({"id": [1, 2, 3], "n": pa.array([10, None, 30], pa.int32()), "text": ["a", "b", None]})
 KEYS = (1, 2, 3, 4)
 CONDITIONS = ("id = {}", "id IN ({})", "{} = id", "(id) = {}")
-OTHERS = {
+OTHERS: Mapping[str, Callable[[Mapping[str, Any]], bool]] = {
     "": lambda row: True,
     " AND n IS NULL": lambda row: row["n"] is None,
     " AND n IS NOT NULL": lambda row: row["n"] is not None,
