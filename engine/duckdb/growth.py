@@ -100,13 +100,13 @@ _COLUMN_IN_LIST = re.compile(
     r'(?:\b(?:and|or|where|when|having|on|by|select)\b|[(,])\s*+[\w."]++\s++(?:not\s++)?in(?=\s*\((?!\s*select\b))'
 )
 """Where that is a name or a number."""
-_BOUND_IN_LIST = re.compile(
-    r'\bbetween\b(?:(?!\b(?:and|between)\b)[^(])*+(?:\(|\band\b\s*+[\w."]++\s++(?:not\s++)?in\b)'
-)
-"""Where that may end what began before: `x BETWEEN 1 AND a IN (1, 2)`."""
+_BOUNDS = re.compile(r'\bbetween\b[^(]*?(?:\(|\band\b(?:\s*+[\w."]++\s++(?:not\s++)?in\b)?|(?=\bbetween\b))')
+"""Up to where one of its bounds may end what began before, if that ends in a bracket or in the word `in`:
+`x BETWEEN 1 AND a IN (1, 2)`.
+"""
 _PLAIN_CALL = re.compile(
     r'(?<![\w."])(?!(?:in|between|and|or|not|where|when|having|on|by|select)\b)[\w."]++'
-    r"\((?:(?!\bin\b)(?:[\w .,]|\$\d))*+\)"
+    r"\((?![\w .,$]*\bin\b)(?:[\w .,]|\$\d)*+\)"
 )
 """What stands before lists like a name: a call, a cast, or a value that was taken out of a text. None has a
 quote, a comment or an end of a line in it, where a bracket may be no bracket.
@@ -199,7 +199,8 @@ def _copies_by_lists(text: str) -> float:
         text = _PLAIN_CALL.sub("0", text)
     # What looks like a name before a list may be the end of a comment.
     columns = 0 if "--" in text else len(_COLUMN_IN_LIST.findall(text))
-    others = lists - columns + len(_BOUND_IN_LIST.findall(text))
+    bounds = sum(found.endswith(("(", "in")) for found in _BOUNDS.findall(text))
+    others = lists - columns + bounds
     # The most is what they make when their values are as many.
     length = min(lists, others + 1, 64)
     return (1.0 + text.count(",") / length) ** length if others else 1.0

@@ -61,14 +61,16 @@ _INTEGERS = re.compile(r"[-0-9, \t\n\r\f\v]++(?=\))")
 """What may be a list of integers; whether it is, is told by who reads them, in a fraction of the time."""
 _INTEGERS_ALONE = re.compile(r"[-0-9, \t\n\r\f\v]++")
 _ITEMS = re.compile(
-    rf"\s*{_ITEM}(?:\s*,\s*{_ITEM}){{{MIN_LIST_LENGTH - 1},}}+\s*(?=\))", re.ASCII | re.IGNORECASE
+    rf"\s*{_ITEM}(?>(?:\s*,\s*{_ITEM}){{{MIN_LIST_LENGTH - 1},}})\s*(?=\))", re.ASCII | re.IGNORECASE
 )
-_ROW = rf"\(\s*{_ITEM}(?:\s*,\s*{_ITEM})*+\s*\)"
+_ROW = rf"\(\s*{_ITEM}(?>(?:\s*,\s*{_ITEM})*)\s*\)"
 _INTEGER_ROW = r"\(\s*+-?\d++\s*+\)"
 _INTEGER_ROWS = re.compile(
-    rf"{_INTEGER_ROW}(?:\s*+,\s*+{_INTEGER_ROW}){{{MIN_LIST_LENGTH - 1},}}+\s*+(?=\))", re.ASCII
+    rf"{_INTEGER_ROW}(?>(?:\s*+,\s*+{_INTEGER_ROW}){{{MIN_LIST_LENGTH - 1},}})\s*+(?=\))", re.ASCII
 )
-_ROWS = re.compile(rf"{_ROW}(?:\s*,\s*{_ROW}){{{MIN_LIST_LENGTH - 1},}}+\s*(?=\))", re.ASCII | re.IGNORECASE)
+_ROWS = re.compile(
+    rf"{_ROW}(?>(?:\s*,\s*{_ROW}){{{MIN_LIST_LENGTH - 1},}})\s*(?=\))", re.ASCII | re.IGNORECASE
+)
 
 
 def _long_integer_list(body: str) -> pa.RecordBatch | None:
@@ -293,7 +295,7 @@ def template_of(text: str) -> Template | None:
     return Template("".join(pieces), tuple(values), tuple(written), tuple(parts))
 
 
-_STRINGS = re.compile(rf"\s*{_STRING}(?:\s*,\s*{_STRING})*+\s*")
+_STRINGS = re.compile(rf"\s*{_STRING}(?>(?:\s*,\s*{_STRING})*)\s*")
 _STRING_IN_LIST = re.compile(rf"\s*({_STRING})\s*,?")
 _LIST_FOLLOWS = re.compile(r"\bIN\s*$", re.IGNORECASE)
 

@@ -450,17 +450,17 @@ def test_all_that_the_engine_binds_or_plans_twice_on_each_level_is_known(
     plain: duckdb.DuckDBPyConnection,
 ) -> None:
     plain.execute("CREATE TABLE t (k BIGINT, a BIGINT, b DOUBLE, s VARCHAR); CREATE TABLE u AS FROM t")
-    slow = []
-    for sql in nested_texts(MAX_NESTING):
-        if needs_worker(sql):
-            continue
+
+    def is_slow(sql: str) -> bool:
         begun = time.process_time()
         with suppress(duckdb.Error):
             # What is planned beyond its binding, too.
             plain.execute(f"EXPLAIN {sql}")
-        if time.process_time() - begun > MOST_BINDING_SECONDS:
-            slow.append(sql)
-    assert slow == []
+        return time.process_time() - begun > MOST_BINDING_SECONDS
+
+    texts = [sql for sql in nested_texts(MAX_NESTING) if not needs_worker(sql)]
+    # What grows does so each time; a busy machine takes longer now and then.
+    assert [sql for sql in texts if all(is_slow(sql) for _ in range(4))] == []
 
 
 CHAINS_OF_LISTS = (

@@ -1,0 +1,77 @@
+"""Regular expressions mean the same in all releases of Python that livestate runs on.
+
+In early ones (3.11.2 of Debian 12 is one) `(?:…)*+` goes on from where its last, failed round has come to,
+not from where that began. So rounds of such a group fail before anything in them repeats, looks ahead or
+chooses; other groups are `(?>(?:…)*)`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+from collections.abc import Iterator, Sequence
+from re import _constants as codes  # type: ignore[attr-defined]  # where `re` keeps them since 3.11
+from re import _parser as parser  # type: ignore[attr-defined]
+from typing import Any
+
+import pytest
+
+ROOMS = ("engine", "flight_server", "spark_pipeline")
+_STEPS = (codes.LITERAL, codes.NOT_LITERAL, codes.IN, codes.ANY, codes.AT)
+
+
+def patterns() -> Iterator[tuple[str, str, int]]:
+    """The patterns of all modules: name, text and flags."""
+    for room in ROOMS:
+        found = importlib.import_module(room)
+        for info in pkgutil.walk_packages(found.__path__, f"{room}."):
+            if info.name.endswith("__main__"):
+                continue
+            for name, value in vars(importlib.import_module(info.name)).items():
+                if isinstance(value, re.Pattern) and isinstance(value.pattern, str):
+                    yield f"{info.name}.{name}", value.pattern, value.flags
+
+
+def is_safe(body: Sequence[Any]) -> bool:
+    """Whether what a possessive group repeats fails without having moved on."""
+    *steps, (last, arguments) = list(body)
+    if any(step not in _STEPS for step, _ in steps):
+        return False
+    if last is codes.BRANCH:
+        return not steps and all(is_safe(branch) for branch in arguments[1])
+    if last is codes.SUBPATTERN:
+        return not steps and arguments[0] is None and is_safe(arguments[-1])
+    if last in (codes.MAX_REPEAT, codes.POSSESSIVE_REPEAT):
+        least, _, repeated = arguments
+        return bool(least == 0 and len(repeated) == 1 and repeated[0][0] in _STEPS)
+    return last in _STEPS
+
+
+def unsafe_groups(parsed: Any) -> int:
+    """How many possessive groups of a parsed pattern are not safe."""
+    if isinstance(parsed, tuple) and len(parsed) == 2 and parsed[0] is codes.POSSESSIVE_REPEAT:
+        _, _, body = parsed[1]
+        found = 0 if is_safe(body) else 1
+        return found + unsafe_groups(body)
+    if isinstance(parsed, tuple | list | parser.SubPattern):
+        return sum(unsafe_groups(part) for part in parsed)
+    return 0
+
+
+@pytest.mark.parametrize(
+    "pattern", [r"(?:, \s*\d)*+", r"(?:a(?=b)c)*+", r"(?:(?!in)[^(])*+", r"x|(?:a|\s*b)*+"]
+)
+def test_what_is_not_safe_is_seen(pattern: str) -> None:
+    assert unsafe_groups(parser.parse(pattern)) == 1
+
+
+@pytest.mark.parametrize("pattern", [r"[a-z]*+", r"(?:''[^']*+)*+", r"(?:[^a]|aa)*+", r"(?>(?:, \s*\d)*)"])
+def test_what_is_safe_passes(pattern: str) -> None:
+    assert unsafe_groups(parser.parse(pattern)) == 0
+
+
+def test_no_pattern_depends_on_the_release() -> None:
+    found = list(patterns())
+    assert len(found) > 80
+    assert not [name for name, text, flags in found if unsafe_groups(parser.parse(text, flags))]
