@@ -362,7 +362,7 @@ SAME = """
     | regexp_replace('aaa', 'a', 'b', 'g') | regexp_replace('abc', '(b)', '[\\1]')
     | regexp_replace('ABC', 'b', 'x', 'i')
     | 'ab'.repeat(2) | [1, 2].list_resize(3) | list_transform(['a', 'b'], lambda x: lpad(x, 3, '.'))
-    | len(range(1000000))
+    | len(range(300000))
 """
 
 
