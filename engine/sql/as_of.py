@@ -27,6 +27,7 @@ from engine.sql.lexer import (
     LINE_COMMENT,
     QUOTED_NAME,
     STRING,
+    VALUES_AT_ONCE,
     blanks_end,
     comment_end,
     dollar_end,
@@ -44,12 +45,12 @@ _COMMON = rf"""
     |(?P<clause>{_CLAUSE})
     |(?P<word>[^\W\d]\w*)
     |(?P<open>\()|(?P<close>\))|(?P<comma>,)|(?P<dot>\.)
-    |(?P<number>-?\d[\w.]*+(?>(?:\s*+,\s*+-?\d[\w.]*+){{0,1000}}))
+    |(?P<number>-?\d[\w.]*+(?>(?:\s*+,\s*+-?\d[\w.]*+){{0,{VALUES_AT_ONCE}}}))
     |(?P<other>\S)"""
 _FLAGS = re.VERBOSE | re.IGNORECASE | re.DOTALL
 _DUCKDB_TOKENS = re.compile(
     rf"""(?P<line_comment>{LINE_COMMENT})|(?P<comment>{COMMENT_MARK})|(?P<dollar>{DOLLAR_MARK})
-    |(?P<string>{ESCAPE_STRING}|{STRING}(?>(?:\s*+,\s*+{STRING}){{0,1000}}))
+    |(?P<string>{ESCAPE_STRING}|{STRING}(?>(?:\s*+,\s*+{STRING}){{0,{VALUES_AT_ONCE}}}))
     |(?P<quoted>{QUOTED_NAME}){_COMMON}""",
     _FLAGS,
 )

@@ -17,6 +17,8 @@ BACKSLASH_STRING = r"'(?:[^'\\]|\\.|'')*+(?:'|\\?\Z)"
 """A string of dialects whose strings have backslashes."""
 QUOTED_NAME = r'"[^"]*+(?:""[^"]*+)*+(?:"|\Z)'
 BACKSLASH_NAME = r'"(?:[^"\\]|\\.|"")*+(?:"|\\?\Z)|`[^`]*+(?:`|\Z)'
+VALUES_AT_ONCE = 1000
+"""How many values of a list are matched at once: each takes a hundred bytes meanwhile."""
 LINE_COMMENT = r"--[^\n\r]*+"
 COMMENT_MARK = r"/\*"
 """The beginning of a comment, whose end `comment_end` finds."""

@@ -28,6 +28,7 @@ from engine.sql.lexer import (
     LINE_COMMENT,
     QUOTED_NAME,
     STRING,
+    VALUES_AT_ONCE,
     comment_end,
     dollar_end,
     search_in_turns,
@@ -60,22 +61,20 @@ _ITEM = rf"(?:-?\d+|{_STRING}|NULL)"
 _INTEGERS = re.compile(r"[-0-9, \t\n\r\f\v]++(?=\))")
 """What may be a list of integers; whether it is, is told by who reads them, in a fraction of the time."""
 _INTEGERS_ALONE = re.compile(r"[-0-9, \t\n\r\f\v]++")
-_AT_ONCE = 1000
-"""How many values are matched at once: each takes a hundred bytes meanwhile."""
 _ITEMS = re.compile(
-    rf"\s*{_ITEM}(?>(?:\s*,\s*{_ITEM}){{{MIN_LIST_LENGTH - 1},{_AT_ONCE}}})", re.ASCII | re.IGNORECASE
+    rf"\s*{_ITEM}(?>(?:\s*,\s*{_ITEM}){{{MIN_LIST_LENGTH - 1},{VALUES_AT_ONCE}}})", re.ASCII | re.IGNORECASE
 )
-_MORE_ITEMS = re.compile(rf"(?>(?:\s*,\s*{_ITEM}){{1,{_AT_ONCE}}})", re.ASCII | re.IGNORECASE)
-_ROW = rf"\(\s*{_ITEM}(?>(?:\s*,\s*{_ITEM}){{0,{_AT_ONCE}}})\s*\)"
+_MORE_ITEMS = re.compile(rf"(?>(?:\s*,\s*{_ITEM}){{1,{VALUES_AT_ONCE}}})", re.ASCII | re.IGNORECASE)
+_ROW = rf"\(\s*{_ITEM}(?>(?:\s*,\s*{_ITEM}){{0,{VALUES_AT_ONCE}}})\s*\)"
 _INTEGER_ROW = r"\(\s*+-?\d++\s*+\)"
 _INTEGER_ROWS = re.compile(
-    rf"{_INTEGER_ROW}(?>(?:\s*+,\s*+{_INTEGER_ROW}){{{MIN_LIST_LENGTH - 1},{_AT_ONCE}}})", re.ASCII
+    rf"{_INTEGER_ROW}(?>(?:\s*+,\s*+{_INTEGER_ROW}){{{MIN_LIST_LENGTH - 1},{VALUES_AT_ONCE}}})", re.ASCII
 )
-_MORE_INTEGER_ROWS = re.compile(rf"(?>(?:\s*+,\s*+{_INTEGER_ROW}){{1,{_AT_ONCE}}})", re.ASCII)
+_MORE_INTEGER_ROWS = re.compile(rf"(?>(?:\s*+,\s*+{_INTEGER_ROW}){{1,{VALUES_AT_ONCE}}})", re.ASCII)
 _ROWS = re.compile(
-    rf"{_ROW}(?>(?:\s*,\s*{_ROW}){{{MIN_LIST_LENGTH - 1},{_AT_ONCE}}})", re.ASCII | re.IGNORECASE
+    rf"{_ROW}(?>(?:\s*,\s*{_ROW}){{{MIN_LIST_LENGTH - 1},{VALUES_AT_ONCE}}})", re.ASCII | re.IGNORECASE
 )
-_MORE_ROWS = re.compile(rf"(?>(?:\s*,\s*{_ROW}){{1,{_AT_ONCE}}})", re.ASCII | re.IGNORECASE)
+_MORE_ROWS = re.compile(rf"(?>(?:\s*,\s*{_ROW}){{1,{VALUES_AT_ONCE}}})", re.ASCII | re.IGNORECASE)
 _END_OF_LIST = re.compile(r"\s*(?=\))", re.ASCII)
 
 
@@ -324,7 +323,7 @@ def template_of(text: str) -> Template | None:
 
 
 _BEGIN_OF_STRINGS = re.compile(rf"\s*{_STRING}")
-_MORE_STRINGS = re.compile(rf"(?>(?:\s*,\s*{_STRING}){{1,{_AT_ONCE}}})")
+_MORE_STRINGS = re.compile(rf"(?>(?:\s*,\s*{_STRING}){{1,{VALUES_AT_ONCE}}})")
 _STRING_IN_LIST = re.compile(rf"\s*({_STRING})\s*,?")
 _LIST_FOLLOWS = re.compile(r"\bIN\s*$", re.IGNORECASE)
 

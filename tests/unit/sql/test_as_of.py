@@ -15,6 +15,7 @@ from engine.model.read_point import NEWEST, AsOf, AsOfEpoch, AsOfTimestamp, Read
 from engine.model.schema import Epoch, GroupName, define_store
 from engine.sql.as_of import resolve_as_of, take_as_of
 from engine.sql.bind import bind
+from engine.sql.lexer import VALUES_AT_ONCE
 from engine.sql.literals import lift
 from engine.sql.parse import parse
 from engine.sql.text import SourceText
@@ -249,3 +250,13 @@ def test_any_text_keeps_its_length(text: str) -> None:
         return
     assert len(taken.text) == len(text) + len(" AS OF EPOCH 5")
     assert taken.text.count("\n") == text.count("\n")
+
+
+@pytest.mark.parametrize("value", ["1", "'a'"])
+def test_a_list_of_more_values_than_are_matched_at_once_is_no_end_of_a_table(value: str) -> None:
+    listed = ", ".join([value] * (2 * VALUES_AT_ONCE + 5))
+    text = f"SELECT * FROM plays AS OF EPOCH 5, trips AS OF EPOCH 6 WHERE song IN ({listed})"
+    short = text.replace(listed, value)
+    taken, expected = take_as_of(text, "duckdb"), take_as_of(short, "duckdb")
+    assert taken.text == expected.text.replace(f"({value})", f"({listed})")
+    assert taken.clauses == expected.clauses

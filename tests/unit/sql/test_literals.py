@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Iterator
+from itertools import chain, repeat
 
 import duckdb
 import pyarrow as pa
@@ -10,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine.sql.lexer import VALUES_AT_ONCE
 from engine.sql.literal_values import SHORT_LIST, integer_list, integer_rows, list_values, row_values
 from engine.sql.literals import MIN_LIST_LENGTH, lift, likely_template, template_of
 
@@ -245,3 +248,43 @@ def test_short_lists_are_read_as_long_ones(body: str) -> None:
     assert (short is None) == (long is None)
     if short is not None and long is not None:
         assert short.column(0) == long.column(0)[SHORT_LIST:]
+
+
+MANY = 3 * VALUES_AT_ONCE + 7
+
+
+@pytest.mark.parametrize(
+    ("head", "value", "tail"),
+    [
+        ("SELECT k IN (", "'a''b'", ") FROM t"),
+        ("SELECT k IN (", "-5", ", NULL) FROM t"),
+        ("SELECT * FROM (VALUES ", "('a', 1)", ") x"),
+        ("SELECT * FROM (VALUES ", "(1)", ") x"),
+    ],
+)
+def test_lists_of_more_values_than_are_matched_at_once(head: str, value: str, tail: str) -> None:
+    lifted = lift(f"{head}{', '.join([value] * MANY)}{tail}", "duckdb")
+    (found,) = lifted.lists
+    assert found.rows.num_rows == MANY + ("NULL" in tail)
+    assert len(lifted.source.text) < 100
+
+
+@pytest.mark.parametrize("broken", ["x", "", "- 1", "'a"])
+@pytest.mark.parametrize("place", [VALUES_AT_ONCE, 2 * VALUES_AT_ONCE + 5, MANY - 1])
+def test_a_long_list_with_something_else_in_it_stays(broken: str, place: int) -> None:
+    values = ["'a'"] * MANY
+    values[place] = broken
+    assert not lift(f"SELECT k IN ({', '.join(values)}) FROM t", "duckdb").lists
+
+
+def test_a_long_list_takes_little_memory_to_match() -> None:
+    """One that is no list in the end, so that nothing is made of its values."""
+    text = f"SELECT k IN ({', '.join(chain(['NULL'], repeat('1', 200_000)))} x) FROM t"
+    lift(text, "duckdb")
+    tracemalloc.start()
+    try:
+        assert not lift(text, "duckdb").lists
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 4 * len(text)
