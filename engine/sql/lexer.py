@@ -18,7 +18,7 @@ BACKSLASH_STRING = r"'(?:[^'\\]|\\.|'')*+(?:'|\\?\Z)"
 QUOTED_NAME = r'"[^"]*+(?:""[^"]*+)*+(?:"|\Z)'
 BACKSLASH_NAME = r'"(?:[^"\\]|\\.|"")*+(?:"|\\?\Z)|`[^`]*+(?:`|\Z)'
 VALUES_AT_ONCE = 1000
-"""How many values of a list are matched at once: each takes a hundred bytes meanwhile."""
+"""How many values of a list are matched at once: each takes some hundred bytes meanwhile."""
 LINE_COMMENT = r"--[^\n\r]*+"
 COMMENT_MARK = r"/\*"
 """The beginning of a comment, whose end `comment_end` finds."""
