@@ -96,7 +96,8 @@ def _check_unskipped(changelog: Changelog, group: GroupName, epoch: Epoch) -> No
     known = next((skip for skip in changelog.skips(group) if skip.epoch == epoch), None)
     if known is not None:
         raise InvalidInput(f"{_name(group, epoch)} is passed by already, by {known.who}: {known.reason}")
-    newest = max(changelog.snapshots(group).epochs(), default=Epoch(0))
+    # Lists may lag behind what was written; the floor is asked for by name.
+    newest = max([*changelog.snapshots(group).epochs(), changelog.floor(group)])
     if newest >= epoch:
         raise InvalidInput(
             f"{_name(group, epoch)} is in the snapshot at epoch {newest:,}, and what was before is dropped: "

@@ -184,6 +184,10 @@ class SimulatedHost:
         if self._state is None:
             self._state = GroupState(GROUP, self._changelog, self._setup)
         if not self._has_stores:
+            # First, as in each turn of `Follower`: what an earlier call has taken up may have ended since.
+            self._state.heed_amendments()
+            if self._state.has_ended:
+                return self._state
             definitions = self._changelog.definitions()
             if not definitions:
                 return None

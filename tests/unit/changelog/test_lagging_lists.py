@@ -14,7 +14,8 @@ from engine.changelog import Changelog
 from engine.changelog.backup import back_up, restore
 from engine.changelog.layout import dropped_path, snapshot_path
 from engine.changelog.local_objects import LocalObjects
-from engine.errors import Unavailable
+from engine.changelog.skipping import skip_epoch
+from engine.errors import InvalidInput, Unavailable
 from engine.model.schema import Epoch
 from engine.replica.follower import Follower
 from tests.support.following import OPTIONS
@@ -63,6 +64,17 @@ def test_a_writer_does_not_begin_anew(dropped: Path, shown: int) -> None:
     assert Changelog.open(str(dropped)).committed_epochs(GROUP) == [7, 8, 9]
     assert lagging_changelog(dropped, shown).newest_epoch(GROUP, Epoch(7)) == 9
     assert Changelog.open(str(dropped)).writer(GROUP, "w").epoch == 10
+
+
+@pytest.mark.parametrize("shown", [0, 3])
+def test_an_epoch_is_not_passed_by_that_all_others_stand_on(dropped: Path, shown: int) -> None:
+    """No snapshot would count, and what was before is gone."""
+    changelog = lagging_changelog(dropped, shown)
+    with pytest.raises(InvalidInput, match="in the snapshot at epoch 7"):
+        skip_epoch(changelog, GROUP, Epoch(7), "drawn", "ann@ops", 0, force=True)
+    assert skip_epoch(changelog, GROUP, Epoch(8), "drawn", "ann@ops", 0, force=True).epoch == 8
+    (snapshot,) = Changelog.open(str(dropped)).usable_snapshots(GROUP)
+    assert snapshot.epoch == 7
 
 
 def test_the_beginning_is_known_to_be_gone(dropped: Path) -> None:
