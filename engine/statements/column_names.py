@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import pyarrow as pa
+from sqlglot import exp
 
 from engine.duckdb.binder import Binder
 from engine.duckdb.deadline import Deadline
@@ -66,8 +67,7 @@ class ColumnNames:
         begin = blanks_end(bound.source.text, 0)
         prefix = EXPLAIN.match(bound.source.text, begin) or _DESCRIBE.match(bound.source.text, begin)
         start = prefix.end() if prefix else 0
-        text = bound.source.text[start:]
-        self.check_syntax(bound, start, deadline)
+        text = self._checked_text(bound, start, deadline)
         tables = None if has_columns_of_rows(bound.tree) else _tables(bound)
         is_named = bound.statement_class in _NAMED and has_derived_names(bound.tree)
         is_doubtful = _DOUBTFUL.search(text) is not None and not needs_worker(text)
@@ -86,8 +86,11 @@ class ColumnNames:
             raise diagnose(bound, failure.message, failure.name, near, failure.subtype)
         return None
 
-    def check_syntax(self, bound: BoundStatement, start: int, deadline: Deadline) -> None:
-        """See that DuckDB's parser takes a text, too.
+    def _checked_text(self, bound: BoundStatement, start: int, deadline: Deadline) -> str:
+        """The text of a query, which DuckDB's parser takes, too.
+
+        A job that calls a column `at` need not know that DuckDB wants such a name in quotation marks, so it
+        has them here.
 
         Args:
             bound: The text, bound.
@@ -95,28 +98,79 @@ class ColumnNames:
             deadline: When the statement must end.
 
         Raises:
-            InvalidInput: It does not.
+            InvalidInput: DuckDB's parser does not take it.
         """
         text = bound.source.text[start:]
         failure = self._binder.syntax_failure(text, deadline)
-        if failure is None or self._names_reserved_column(bound, text, deadline):
-            return
-        offset = None if failure.start is None else start + failure.start
+        if failure is None:
+            return text
+        reserved = self._reserved_columns(bound, text, deadline)
+        places = [place - start for place in _column_places(bound, reserved)]
+        if places:
+            text = _quote_words(text, places)
+            failure = self._binder.syntax_failure(text, deadline)
+        if failure is None:
+            return text
+        offset = None if failure.start is None else start + _unquoted_offset(failure.start, places)
         message = failure.message.split("\n", 1)[0]
         raise bound.source.error(f"{message[:1].upper()}{message[1:]}.", offset)
 
-    def _names_reserved_column(self, bound: BoundStatement, text: str, deadline: Deadline) -> bool:
-        """Whether a text names a column of its stores that DuckDB wants in quotation marks: a job that calls
-        one `at` need not know that.
-        """
+    def _reserved_columns(self, bound: BoundStatement, text: str, deadline: Deadline) -> set[str]:
+        """The columns of its stores, in small letters, that a text has as words and SQL has, too."""
         words = set(_WORD.findall(text.lower()))
         columns = {
             name.lower() for reference in bound.references for name in reference.definition.schema.names
         }
-        return any(
-            self._binder.syntax_failure(f"SELECT {word} FROM t", deadline) is not None
+        return {
+            word
             for word in words & columns
-        )
+            if self._binder.syntax_failure(f"SELECT {word} FROM t", deadline) is not None
+        }
+
+
+def _column_places(bound: BoundStatement, names: Collection[str]) -> Sequence[int]:
+    """Where a text has some names without quotation marks as those of columns, in order.
+
+    Args:
+        bound: The text, bound.
+        names: The names, in small letters.
+    """
+    assert bound.tree is not None
+    found = {
+        node.meta["start"]
+        for node in (bound.tree.find_all(exp.Identifier) if names else ())
+        if "start" in node.meta and not _names_something_else(node)
+    }
+    text = bound.source.text
+    return [
+        place
+        for place in sorted(found)
+        if (word := _WORD.match(text, place)) is not None and word[0].lower() in names
+    ]
+
+
+def _names_something_else(name: exp.Expr) -> bool:
+    """Whether an identifier names a table, or an output; one behind * REPLACE is a column, too."""
+    parent = name.parent
+    if isinstance(parent, exp.Alias):
+        return not isinstance(parent.parent, exp.Star)
+    return isinstance(parent, exp.TableAlias | exp.Table)
+
+
+def _quote_words(text: str, places: Sequence[int]) -> str:
+    """A text with the words at some places, which are in order, in quotation marks."""
+    parts, behind = [], 0
+    for place in places:
+        word = _WORD.match(text, place)
+        assert word is not None
+        parts += [text[behind:place], f'"{word[0]}"']
+        behind = word.end()
+    return "".join([*parts, text[behind:]])
+
+
+def _unquoted_offset(offset: int, places: Sequence[int]) -> int:
+    """Where in a text that stands which is at an offset once words at some places have quotation marks."""
+    return offset - 2 * sum(place + 2 * number < offset for number, place in enumerate(places))
 
 
 def _is_final(failure: Failure, bound: BoundStatement) -> bool:

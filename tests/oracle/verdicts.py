@@ -125,8 +125,7 @@ class Judge:
                 return base
             expected = base.found
         variant = pair.variant
-        values = self.oracle.row_of_literals(variant.parameters)
-        found, error = _ask(lambda: self.system.answer(variant.sql, variant.parameters, values, seed + 1))
+        found, error = self._ask_variant(pair, seed + 1)
         detail = f"{type(error).__name__}: {error}"
         if found is not None:
             disagreement = pair.disagreement(query, expected, found.table)
@@ -150,6 +149,17 @@ class Judge:
         return Verdict(
             Outcome.CONTRADICTED, f"{detail}; plain DuckDB says the same", verdict.rules, expected, table
         )
+
+    def _ask_variant(self, pair: Pair, seed: int) -> tuple[Answer | None, Exception | None]:
+        """The system's answer of a variant, behind what is asked before it."""
+
+        def ask(query: Generated) -> tuple[Answer | None, Exception | None]:
+            values = self.oracle.row_of_literals(query.parameters)
+            return _ask(lambda: self.system.answer(query.sql, query.parameters, values, seed))
+
+        for query in pair.before:
+            ask(query)
+        return ask(pair.variant)
 
     def judge(
         self,

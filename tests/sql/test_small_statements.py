@@ -4,7 +4,7 @@ and what DuckDB refuses, livestate refuses.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 
 import duckdb
@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from engine.duckdb.results import check_types, conversion, result_schema
-from engine.errors import Defect, LivestateError
+from engine.errors import Defect, InvalidInput, LivestateError
 from engine.model.schema import define_store
 from engine.service import QueryService
 from tests.sql.corner_statements import CORNER_STATEMENTS
@@ -50,7 +50,13 @@ TABLES = {
         }
     ),
 }
-HOSTS = (1, 3)
+WORDS = ("order", "group", "from")
+"""Words of SQL that are columns, too: what DuckDB refuses for something else must stay refused."""
+WITH_WORDS = {
+    name: rows.append_column(word, pa.array(range(rows.num_rows), pa.int64()))
+    for (name, rows), word in zip(TABLES.items(), WORDS, strict=True)
+}
+SYSTEMS = {"1 host": (1, TABLES), "3 hosts, words as names": (3, WITH_WORDS)}
 STATEMENTS = (*SMALL_STATEMENTS, *CORNER_STATEMENTS)
 _SESSION = "what a session or the catalogue of the engine says is not told"
 _UNKNOWN_FORM = "sqlglot does not know the form, and so it is refused"
@@ -115,17 +121,25 @@ _TOLD_APART = ("EXPLAIN", "DESC", "SHOW")
 """Statements whose answers are livestate's own."""
 
 
-@pytest.fixture(scope="module", params=HOSTS, ids=lambda hosts: f"{hosts} hosts")
-def service(request: pytest.FixtureRequest) -> Iterator[QueryService]:
+@pytest.fixture(scope="module", params=list(SYSTEMS.values()), ids=list(SYSTEMS))
+def system(request: pytest.FixtureRequest) -> tuple[int, Mapping[str, pa.Table]]:
+    """How many hosts, and their rows."""
+    hosts, tables = request.param
+    return hosts, tables
+
+
+@pytest.fixture(scope="module")
+def service(system: tuple[int, Mapping[str, pa.Table]]) -> Iterator[QueryService]:
+    hosts, tables = system
     definitions = [
-        define_store(name, rows.schema, rows.schema.names[:1], partitions=4) for name, rows in TABLES.items()
+        define_store(name, rows.schema, rows.schema.names[:1], partitions=4) for name, rows in tables.items()
     ]
-    with memory_cluster(definitions, TABLES, host_names(request.param)) as cluster:
+    with memory_cluster(definitions, tables, host_names(hosts)) as cluster:
         yield cluster.services[cluster.hosts[0]]
 
 
 @pytest.fixture(scope="module")
-def plain() -> Iterator[duckdb.DuckDBPyConnection]:
+def plain(system: tuple[int, Mapping[str, pa.Table]]) -> Iterator[duckdb.DuckDBPyConnection]:
     options: dict[str, str | bool | int | float | list[str]] = {
         "python_enable_replacements": "false",
         "enable_external_access": "false",
@@ -133,7 +147,7 @@ def plain() -> Iterator[duckdb.DuckDBPyConnection]:
     with duckdb.connect(":memory:", config=options) as connection:
         for statement in ("SET TimeZone = 'UTC'", "ATTACH ':memory:' AS livestate", "USE livestate"):
             connection.execute(statement)
-        for name, rows in TABLES.items():
+        for name, rows in system[1].items():
             connection.register("__rows", rows)
             connection.execute(f"CREATE TABLE {name} AS SELECT * FROM __rows")
             connection.unregister("__rows")
@@ -203,3 +217,52 @@ def test_deliberate_differences_are_differences(
     """Else a line in `DIFFERENT`, and in the docs, is not true any more."""
     assert sql in STATEMENTS
     assert _difference(service, plain, sql) is not None
+
+
+UNQUOTED = {
+    "SELECT order, a FROM t ORDER BY order DESC": 'SELECT "order", a FROM t ORDER BY "order" DESC',
+    "SELECT max(ORDER), t.order + 1 AS v FROM t GROUP BY order HAVING min(order) > 1 ORDER BY order": (
+        'SELECT max("ORDER"), t.order + 1 AS v FROM t GROUP BY "order" HAVING min("order") > 1 ORDER BY '
+        '"order"'
+    ),
+    "SELECT t.a FROM t JOIN (SELECT a AS order FROM u) AS x USING (order)": (
+        'SELECT t.a FROM t JOIN (SELECT a AS "order" FROM u) AS x USING ("order")'
+    ),
+    "SELECT * EXCLUDE (order) FROM t": 'SELECT * EXCLUDE ("order") FROM t',
+    "SELECT * REPLACE (order * 2 AS order) FROM t": 'SELECT * REPLACE ("order" * 2 AS "order") FROM t',
+    "WITH c AS (SELECT order, b FROM t) SELECT b, sum(order) FROM c GROUP BY b": (
+        'WITH c AS (SELECT "order", b FROM t) SELECT b, sum("order") FROM c GROUP BY b'
+    ),
+    "SELECT group::VARCHAR || c FROM u WHERE group IN (0, 1)": (
+        'SELECT "group"::VARCHAR || c FROM u WHERE "group" IN (0, 1)'
+    ),
+}
+
+
+@pytest.mark.parametrize("sql", UNQUOTED)
+@pytest.mark.parametrize("system", [SYSTEMS["3 hosts, words as names"]], indirect=True, ids=["3 hosts"])
+def test_columns_that_are_words_need_no_quotation_marks(
+    service: QueryService, plain: duckdb.DuckDBPyConnection, sql: str
+) -> None:
+    wanted, found = _plain_answer(plain, UNQUOTED[sql]), _answer(service, sql)
+    assert wanted is not None
+    assert isinstance(found, pa.Table), found
+    assert wanted.schema == found.schema
+    assert _rows(wanted) == _rows(found)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT order, max(order) AS m FROM t WHERE b > 'a' ? GROUP BY order",
+        "SELECT a FROM t WHERE b > 'a' ? ORDER BY order",
+        "SELECT order FROM t ORDER BY order LIMIT 1 ? 2",
+    ],
+)
+@pytest.mark.parametrize("system", [SYSTEMS["3 hosts, words as names"]], indirect=True, ids=["3 hosts"])
+def test_what_is_refused_beside_them_has_its_place(service: QueryService, sql: str) -> None:
+    place = sql.index("?")
+    found = _answer(service, sql.replace("?", "'b'" if "'a'" in sql else ","))
+    assert isinstance(found, InvalidInput)
+    assert found.position is not None
+    assert (found.position.line, found.position.column) == (1, place + 1)

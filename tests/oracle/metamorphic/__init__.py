@@ -14,6 +14,7 @@ from tests.oracle.metamorphic.nesting import (
     NESTED_TWICE,
     WITH_WHERE_TRUE,
 )
+from tests.oracle.metamorphic.other_values import OTHER_PARAMETERS, OTHER_VALUES
 from tests.oracle.metamorphic.parameters import (
     LITERALS_AS_PARAMETERS,
     PARAMETERS_AS_LITERALS,
@@ -27,6 +28,8 @@ RELATIONS = (
     LITERALS_AS_PARAMETERS,
     PARAMETERS_AS_LITERALS,
     TEXT_AS_PARAMETER,
+    OTHER_VALUES,
+    OTHER_PARAMETERS,
     AS_CTE,
     AS_DERIVED_TABLE,
     BESIDE_WHAT_IS_GATHERED,
@@ -49,6 +52,8 @@ _RARE = {
     PARAMETERS_AS_LITERALS.name,
     CONDITION_PUSHED.name,
     LITERALS_AS_PARAMETERS.name,
+    OTHER_VALUES.name,
+    OTHER_PARAMETERS.name,
 }
 """Those that apply to few statements."""
 

@@ -82,11 +82,13 @@ class Pair:
         variant: The other way to ask.
         base: What it is compared with; None for the query itself.
         agreement: How the answers agree.
+        before: What is asked just before the variant, whatever the answer.
     """
 
     variant: Generated
     base: Generated | None = None
     agreement: Agreement = Agreement.ROWS
+    before: tuple[Generated, ...] = ()
 
     def disagreement(self, query: Generated, expected: pa.Table, found: pa.Table) -> str | None:
         """How the variant's answer disagrees with that of the base; None if it does not.
