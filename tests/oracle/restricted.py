@@ -161,8 +161,9 @@ def _words(error: LivestateError | None) -> str:
 
 
 def _lasting_metadata(answer: Answer) -> Mapping[str, Any]:
-    """Metadata without what differs each time."""
-    assert answer.metadata is not None
+    """Metadata without what differs each time; an answer in parts has none."""
+    if answer.metadata is None:
+        return {}
     return {name: value for name, value in asdict(answer.metadata).items() if name not in _OF_THE_MOMENT}
 
 

@@ -16,7 +16,9 @@ import duckdb
 import pyarrow as pa
 
 from engine.changelog import Changelog, open_appender
+from engine.cluster.fragments import FragmentRequest
 from engine.duckdb.results import conversion, result_schema
+from engine.errors import InvalidInput
 from engine.exec import joined_keys
 from engine.exec.fallbacks import PIECE_RULES
 from engine.exec.query_result import QueryMetadata
@@ -25,7 +27,9 @@ from engine.plan.split.rules import RULES
 from engine.plan.split.selectivity import ColumnSize
 from engine.plan.split.sizes import Sizes, StoreSize
 from engine.replica.follower import FollowerOptions
+from engine.service import QueryService
 from engine.state.state_options import StateOptions
+from flight_server.wire.fragment_messages import FragmentTicket, parse_fragment
 from tests.oracle.datasets import Dataset, Store
 from tests.oracle.plain_duckdb import put_literals
 from tests.support.local_cluster import FLOWING, SMALL, Cluster, following_cluster, host_names, memory_cluster
@@ -174,12 +178,16 @@ class ClusterSystem:
         self, sql: str, literals: Sequence[str], parameters: pa.RecordBatch | None, seed: int
     ) -> Answer:
         """As `System.answer`. Any host is asked, one time in ten by a prepared statement, whose schema must
-        be that of the result.
+        be that of the result; or what they have side by side is read from each of them.
         """
         random = Random(seed)
         service = self._cluster.services[random.choice(self._cluster.hosts)]
         # A parameter next to a derived column is taken for VARCHAR when it is prepared, which not every
         # operator takes.
+        if random.random() < 0.3:
+            answer = self._answer_in_parts(service, sql, as_any_client(parameters, random), random)
+            if answer is not None:
+                return answer
         statement = service.prepare(sql) if parameters is None and random.random() < 0.1 else sql
         if isinstance(statement, str) and random.random() < 0.1:
             # A text with a comment is read as it is written, without a template for its values.
@@ -199,6 +207,31 @@ class ClusterSystem:
             unsplit_names=lambda: tuple(service.prepare(sql).schema.names),
             metadata=result.metadata,
         )
+
+    def _answer_in_parts(
+        self, service: QueryService, sql: str, parameters: pa.RecordBatch | None, random: Random
+    ) -> Answer | None:
+        """The answer as a client puts it together that reads from each host by itself, or partition by
+        partition; None where it has to be asked for as a whole.
+        """
+        try:
+            if random.random() < 0.5:
+                division = service.divide(sql, parameters)
+                schema, pieces = division.schema, division.pieces
+                asked = [(random.choice(piece.hosts), piece.request) for piece in pieces or ()]
+            else:
+                endpoints, pieces = service.endpoints(sql, parameters), None
+                schema, asked = service.prepare(sql).schema, list((endpoints or {}).items())
+            if schema is None or (pieces is None and not asked):
+                return None
+            tables = [
+                self._cluster.services[host].execute_fragment(_as_ticket(request)).read_all()
+                for host, request in asked
+            ]
+        except InvalidInput:
+            return None  # a row fails that another one host would have left out, or it is refused as a whole
+        assert all(table.schema.equals(schema) for table in tables), "a part has other columns"
+        return Answer(pa.concat_tables(tables) if tables else schema.empty_table(), ("in parts",))
 
 
 def as_any_client(parameters: pa.RecordBatch | None, random: Random) -> pa.RecordBatch | None:
@@ -228,6 +261,11 @@ def _under_other_type(column: pa.Array, random: Random) -> pa.Array:
         return column.cast(random.choice(others))
     except pa.ArrowInvalid:
         return column  # a moment between two seconds
+
+
+def _as_ticket(request: FragmentRequest) -> FragmentRequest:
+    """A request as it comes back from a client."""
+    return parse_fragment(FragmentTicket.from_request(request, b"").to_bytes()).request
 
 
 @contextmanager
