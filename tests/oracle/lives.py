@@ -1,5 +1,6 @@
 """The same queries of the same rows at every stage of a deployment's life: as epochs left them, compacted,
-after a restart, rebuilt from the changelog, and after a migration and the one that takes it back.
+after a restart, rebuilt from the changelog, and after a migration and the one that takes it back. And keys of
+streams.
 
 `python -m tests.oracle.lives --datasets 20` asks; the answers are those of plain DuckDB at each stage.
 """
@@ -23,6 +24,7 @@ from engine.model.migration import Change, DropColumn, RenameColumn, parse_chang
 from engine.replica.follower import Follower, FollowerOptions
 from engine.state.state_options import StateOptions
 from tests.oracle.datasets import Dataset, make_dataset, spread
+from tests.oracle.keys import key_fault
 from tests.oracle.queries import Generated
 from tests.oracle.run import (
     LOOKED_AT,
@@ -56,12 +58,14 @@ class Lived:
         segments: How many segments there were at each stage, over all hosts.
         related: What came of other ways to ask.
         findings: Differences, each with its stage.
+        key_faults: What was wrong with answers of streams of keys, each with its stage.
     """
 
     asked: dict[str, tuple[int, int]] = field(default_factory=dict)
     related: QueryCounts = field(default_factory=QueryCounts)
     segments: dict[str, int] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
+    key_faults: list[str] = field(default_factory=list)
 
 
 def live(seed: int, queries: int, ways: int = 0) -> Lived:
@@ -158,6 +162,9 @@ def _ask_all(
                 *([finding] if finding is not None else []),
                 *(replace(each, relation=f"{stage}, {each.relation}") for each in others if each is not None),
             ]
+    fault = key_fault(cluster, dataset, f"{dataset.seed} {stage}")
+    if fault is not None:
+        lived.key_faults.append(f"dataset {dataset.seed}, {stage}: {fault}")
     lived.asked[stage] = len(queries), answered
     lived.segments[stage] = sum(
         status.segments
@@ -183,6 +190,9 @@ def main() -> int:
         total += sum(asked for asked, _ in lived.asked.values())
         related.join(lived.related)
         differences += sum(finding.verdict.outcome not in LOOKED_AT for finding in lived.findings)
+        differences += len(lived.key_faults)
+        for fault in lived.key_faults:
+            print(f"\n{fault}\n", flush=True)
         for finding in lived.findings:
             print("\n" + finding.describe() + "\n", flush=True)
     print(

@@ -14,6 +14,7 @@ STAGES = ["as written", "restarted", "compacted", "migrated", "rebuilt"]
 def test_answers_are_the_same_at_each_stage(dataset: int) -> None:
     lived = live(dataset, QUERIES)
     assert not lived.findings, "\n" + lived.findings[0].describe()
+    assert not lived.key_faults
     assert list(lived.asked) == STAGES
     assert all(answered > QUERIES // 2 for _, answered in lived.asked.values())
     assert lived.segments["compacted"] < lived.segments["restarted"] == lived.segments["as written"]
