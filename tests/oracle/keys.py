@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from engine.model.read_point import NEWEST, ReadPoint
 from engine.scan import FOUND_COLUMN
 from tests.oracle.comparison import difference
 from tests.oracle.datasets import Dataset, Store
@@ -18,13 +19,14 @@ _MOST_KEYS = (1, 2, 10, 60, 400)
 _PLACE = "place"
 
 
-def key_fault(cluster: Cluster, dataset: Dataset, seed: object) -> str | None:
+def key_fault(cluster: Cluster, dataset: Dataset, seed: object, read_point: ReadPoint = NEWEST) -> str | None:
     """Ask streams of keys of any host, some messages each; what is wrong with an answer, None if nothing is.
 
     Args:
         cluster: The hosts.
         dataset: What they have.
         seed: Says which keys and columns.
+        read_point: Which epochs are asked for.
     """
     random = Random(f"keys {seed}")
     for store in dataset.stores:
@@ -32,7 +34,7 @@ def key_fault(cluster: Cluster, dataset: Dataset, seed: object) -> str | None:
             continue
         host, names = random.choice(cluster.hosts), store.definition.schema.names
         columns = random.sample(names, random.randint(1, len(names)))
-        stream = cluster.services[host].key_stream(store.definition.name, columns)
+        stream = cluster.services[host].key_stream(store.definition.name, columns, read_point)
         for _ in range(MESSAGES):
             keys = _some_keys(store, random)
             rows = pa.Table.from_batches([stream.answer(keys, None).rows])

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -27,7 +28,7 @@ from engine.plan.split.rules import RULES
 from engine.plan.split.selectivity import ColumnSize
 from engine.plan.split.sizes import Sizes, StoreSize
 from engine.replica.follower import FollowerOptions
-from engine.service import QueryService
+from engine.service import DEFAULT_SESSION, QueryService, Session
 from engine.state.state_options import StateOptions
 from flight_server.wire.fragment_messages import FragmentTicket, parse_fragment
 from tests.oracle.datasets import Dataset, Store
@@ -168,11 +169,17 @@ class ClusterSystem:
     Args:
         cluster: Its hosts.
         warnings: What coordinators warn of.
+        session: What statements are asked with.
     """
 
-    def __init__(self, cluster: Cluster, warnings: _Warnings) -> None:
+    def __init__(self, cluster: Cluster, warnings: _Warnings, session: Session = DEFAULT_SESSION) -> None:
         self._cluster = cluster
         self._warnings = warnings
+        self._session = session
+
+    def within(self, session: Session) -> ClusterSystem:
+        """The same hosts, asked within another session."""
+        return ClusterSystem(self._cluster, self._warnings, session)
 
     def answer(
         self, sql: str, literals: Sequence[str], parameters: pa.RecordBatch | None, seed: int
@@ -188,12 +195,14 @@ class ClusterSystem:
             answer = self._answer_in_parts(service, sql, as_any_client(parameters, random), random)
             if answer is not None:
                 return answer
-        statement = service.prepare(sql) if parameters is None and random.random() < 0.1 else sql
+        statement = (
+            service.prepare(sql, self._session) if parameters is None and random.random() < 0.1 else sql
+        )
         if isinstance(statement, str) and random.random() < 0.1:
             # A text with a comment is read as it is written, without a template for its values.
             statement = f"{statement}\n--"
         self._warnings.messages.clear()
-        with service.execute(statement, as_any_client(parameters, random)) as result:
+        with service.execute(statement, as_any_client(parameters, random), self._session) as result:
             table = result.read_all()
         if self._warnings.messages:
             raise AssertionError(self._warnings.messages[0])
@@ -204,7 +213,7 @@ class ClusterSystem:
         return Answer(
             table,
             result.metadata.rules or (result.metadata.plan,),
-            unsplit_names=lambda: tuple(service.prepare(sql).schema.names),
+            unsplit_names=lambda: tuple(service.prepare(sql, self._session).schema.names),
             metadata=result.metadata,
         )
 
@@ -216,12 +225,13 @@ class ClusterSystem:
         """
         try:
             if random.random() < 0.5:
-                division = service.divide(sql, parameters)
+                division = service.divide(sql, parameters, self._session)
                 schema, pieces = division.schema, division.pieces
                 asked = [(random.choice(piece.hosts), piece.request) for piece in pieces or ()]
             else:
-                endpoints, pieces = service.endpoints(sql, parameters), None
-                schema, asked = service.prepare(sql).schema, list((endpoints or {}).items())
+                endpoints, pieces = service.endpoints(sql, parameters, self._session), None
+                schema = service.prepare(sql, self._session).schema
+                asked = list((endpoints or {}).items())
             if schema is None or (pieces is None and not asked):
                 return None
             tables = [
@@ -373,6 +383,22 @@ def _epochs(store: Store) -> tuple[pa.Table, pa.Table, pa.Table]:
         [_mark(store.live.slice(half), removed=False), _mark(store.dead.filter(gone), removed=True)]
     )
     return _mark(store.dead, removed=False), _mark(store.live.slice(0, half), removed=False), last
+
+
+def rows_at_epochs(dataset: Dataset) -> list[Mapping[str, pa.Table]]:
+    """The rows of each store after each of the epochs that `epochs_of` writes."""
+    found: list[dict[str, pa.Table]] = [{} for _ in range(EPOCHS)]
+    for store in dataset.stores:
+        written = pa.concat_tables(_epochs(store))
+        ends = accumulate(table.num_rows for table in _epochs(store))
+        keys = [tuple(row.values()) for row in written.select(list(store.definition.key)).to_pylist()]
+        removed = written[REMOVED].to_pylist()
+        for place, end in enumerate(ends):
+            newest = {key: row for row, key in enumerate(keys[:end])}
+            live = sorted(row for row in newest.values() if not removed[row])
+            rows = written.take(pa.array(live, pa.int64())).select(store.definition.schema.names)
+            found[place][store.definition.name] = rows
+    return [*found]
 
 
 def _mark(rows: pa.Table, *, removed: bool) -> pa.Table:

@@ -1,0 +1,160 @@
+"""The same queries at every epoch that can be read, one after the other on the same hosts: no answer has
+anything of another epoch, whatever hosts have kept of that.
+
+`python -m tests.oracle.past_epochs --datasets 20` asks; the answers are those of plain DuckDB over the rows
+that there were.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+
+import pyarrow as pa
+
+from engine.changelog import Changelog
+from engine.model.read_point import AsOfEpoch, ReadPoint
+from engine.model.schema import Epoch, GroupName
+from engine.replica.follower import FollowerOptions
+from engine.service import Session
+from engine.state.state_options import StateOptions
+from tests.oracle.datasets import Dataset, make_dataset, spread
+from tests.oracle.keys import key_fault
+from tests.oracle.lives import LAYOUTS
+from tests.oracle.run import LOOKED_AT, QUERIES_A_DATASET, Finding, finding_of, lone_judge, query_of
+from tests.oracle.systems import WAIT_SECONDS, epochs_of, rows_at_epochs, system_over, write_on
+from tests.oracle.verdicts import Judge, Outcome
+from tests.support.local_cluster import SMALL, following_cluster, host_names
+from tests.support.statement_time import statement_clock
+
+ASKED = 6
+"""How often each query is asked."""
+_FAN_OUTS = (2, 50)
+"""Where segments are merged meanwhile, and where not."""
+
+
+@dataclass
+class PastAnswers:
+    """What came of it.
+
+    Attributes:
+        asked: How many queries were asked, each time counted.
+        answered: How many of them were answered.
+        findings: Differences.
+        key_faults: What was wrong with answers of streams of keys.
+    """
+
+    asked: int = 0
+    answered: int = 0
+    findings: list[Finding] = field(default_factory=list)
+    key_faults: list[str] = field(default_factory=list)
+
+
+def ask_past_epochs(seed: int, queries: int, *, shrink: bool = True) -> PastAnswers:
+    """Ask queries of one dataset at its epochs, each group at one of its own.
+
+    Args:
+        seed: Of the dataset.
+        queries: How many.
+        shrink: Look for smaller queries that differ.
+    """
+    hosts, partitions = LAYOUTS[seed % len(LAYOUTS)]
+    dataset = spread(make_dataset(seed), hosts, partitions)
+    state = StateOptions(block_rows=8, fan_out=_FAN_OUTS[seed // len(LAYOUTS) % 2])
+    follow = FollowerOptions(poll_seconds=0.01, retention_seconds=3600.0, state=state)
+    found = PastAnswers()
+    with ExitStack() as resources:
+        directory = Path(resources.enter_context(TemporaryDirectory()))
+        changelog = Changelog.open(str(directory / "changelog"))
+        epochs = epochs_of(dataset, changelog)
+        marks = [next(epochs)]
+        cluster = resources.enter_context(
+            following_cluster(
+                changelog,
+                directory / "data",
+                host_names(hosts),
+                follow,
+                SMALL,
+                clock=statement_clock,
+            )
+        )
+        cluster.wait_for(marks[0], WAIT_SECONDS)
+        for newest in epochs:
+            cluster.wait_for(newest, WAIT_SECONDS)
+            marks.append(newest)
+        marks.append(write_on(changelog, dataset, rewrites=True))
+        cluster.wait_for(marks[-1], WAIT_SECONDS)
+        system = resources.enter_context(system_over(cluster))
+        rows = [*rows_at_epochs(dataset), dataset.live]
+        judges: dict[tuple[int, ...], tuple[Dataset, Judge]] = {}
+        first = seed * QUERIES_A_DATASET
+        for number in range(first, first + queries):
+            random, query = Random(f"past {number}"), None
+            for _ in range(ASKED):
+                places = tuple(random.randrange(len(marks)) for _ in marks[0])
+                if places not in judges:
+                    past = _dataset_at(dataset, dict(zip(marks[0], places, strict=True)), rows)
+                    judges[places] = past, resources.enter_context(lone_judge(past))
+                past, judge = judges[places]
+                query = query or query_of(judge, dataset, number)
+                asked = {group: marks[place][group] for group, place in zip(marks[0], places, strict=True)}
+                session = _session_at(asked)
+                here = replace(judge, system=system.within(session))
+                verdict = here.verdict(query, number)
+                found.asked += 1
+                found.answered += verdict.outcome is Outcome.SAME
+                where = f"at epochs {asked}"
+                finding = finding_of(here, past, number, query, verdict, where, shrink=shrink)
+                found.findings += [] if finding is None else [finding]
+            fault = key_fault(cluster, past, number, session.read_point)
+            found.key_faults += [] if fault is None else [f"dataset {seed} {where}: {fault}"]
+    return found
+
+
+def _session_at(epochs: Mapping[GroupName, Epoch]) -> Session:
+    as_of = {group: AsOfEpoch(epoch) for group, epoch in epochs.items()}
+    return Session(read_point=ReadPoint(as_of=as_of))
+
+
+def _dataset_at(
+    dataset: Dataset, places: Mapping[GroupName, int], rows: Sequence[Mapping[str, pa.Table]]
+) -> Dataset:
+    """A dataset as it was, each group after some of its epochs."""
+    stores = (
+        replace(store, live=rows[places[GroupName(store.definition.group)]][store.definition.name])
+        for store in dataset.stores
+    )
+    return replace(dataset, stores=tuple(stores))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.oracle.past_epochs", description=__doc__)
+    parser.add_argument("--datasets", type=int, default=20)
+    parser.add_argument("--queries", type=int, default=50, help="how many of each dataset")
+    parser.add_argument("--first", type=int, help="the first dataset; by default one that no run had before")
+    options = parser.parse_args()
+    first = options.first if options.first is not None else int(time.time())
+    print(f"datasets from {first}", file=sys.stderr)
+    differences = asked = answered = 0
+    for seed in range(first, first + options.datasets):
+        found = ask_past_epochs(seed, options.queries)
+        asked, answered = asked + found.asked, answered + found.answered
+        differences += sum(finding.verdict.outcome not in LOOKED_AT for finding in found.findings)
+        differences += len(found.key_faults)
+        for fault in found.key_faults:
+            print(f"\n{fault}\n", flush=True)
+        for finding in found.findings:
+            print("\n" + finding.describe() + "\n", flush=True)
+    print(f"{asked} statements at past epochs, {answered} answered, {differences} differences")
+    return 1 if differences else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
