@@ -13,8 +13,14 @@ from tests.oracle.metamorphic import RELATIONS
 from tests.oracle.restricted import restricted_system
 from tests.oracle.run import Plan, print_progress, run
 from tests.oracle.systems import cluster_system, split_system
+from tests.oracle.wire import wire_system
 
-SYSTEMS = {"cluster": cluster_system, "split": split_system, "restricted": restricted_system}
+SYSTEMS = {
+    "cluster": cluster_system,
+    "wire": wire_system,
+    "split": split_system,
+    "restricted": restricted_system,
+}
 
 
 def main() -> int:
@@ -30,7 +36,8 @@ def main() -> int:
         "--system",
         choices=SYSTEMS,
         default="cluster",
-        help="a whole cluster, the splitting of statements alone, or a cluster of which a part may be seen",
+        help="a whole cluster, the same over Flight, the splitting of statements alone, or a cluster of "
+        "which a part may be seen",
     )
     parser.add_argument("--most-findings", type=int, default=20, help="stop after so many differences")
     parser.add_argument(

@@ -286,8 +286,15 @@ def split_system(dataset: Dataset) -> Iterator[System]:
 
 @contextmanager
 def cluster_system(dataset: Dataset) -> Iterator[System]:
-    """`ClusterSystem` over a dataset: in memory, or for one dataset in four over partitions in RocksDB,
-    written in several epochs. In every second one merges read rows as they come.
+    """`ClusterSystem` over a dataset."""
+    with cluster_in(dataset) as cluster, system_over(cluster) as system:
+        yield system
+
+
+@contextmanager
+def cluster_in(dataset: Dataset) -> Iterator[Cluster]:
+    """Hosts with a dataset: in memory, or for one dataset in four with partitions in RocksDB, written in
+    several epochs. In every second one merges read rows as they come.
     """
     hosts = host_names(dataset.hosts)
     definitions = [store.definition for store in dataset.stores]
@@ -306,7 +313,7 @@ def cluster_system(dataset: Dataset) -> Iterator[System]:
             cluster = resources.enter_context(
                 memory_cluster(definitions, dataset.live, hosts, dataset.dead, options, statement_clock)
             )
-        yield resources.enter_context(system_over(cluster))
+        yield cluster
 
 
 @contextmanager

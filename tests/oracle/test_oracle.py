@@ -8,6 +8,7 @@ import pytest
 
 from tests.oracle.run import QUERIES_A_DATASET, Plan, run
 from tests.oracle.systems import cluster_system
+from tests.oracle.wire import wire_system
 
 QUERIES = 50
 """Of each dataset: 20 datasets make 1,000 queries."""
@@ -26,3 +27,14 @@ def test_a_cluster_answers_as_one_duckdb(dataset: int) -> None:
     )
     assert not stats.differences, "\n" + stats.differences[0].describe()
     assert stats.queries == QUERIES
+
+
+@pytest.mark.parametrize("dataset", [61, 62, 63])
+def test_a_cluster_answers_so_over_the_network(dataset: int) -> None:
+    stats = run(
+        Plan(first=dataset * QUERIES_A_DATASET, queries=20, most_findings=1),
+        wire_system,
+        lambda finding: None,
+    )
+    assert not stats.differences, "\n" + stats.differences[0].describe()
+    assert stats.queries == 20
