@@ -758,7 +758,7 @@ class QueryService:
         except TEXT_REFUSALS as error:
             _log.debug("A template is refused: %s", error)
             return None
-        if found.is_whole:
+        if found.is_likely:
             self._statements.learn_lookup(found.text, request.statement)
         try:
             result = self._hide_sizes(self._coordinator.answer(self._query_of(request)).result)

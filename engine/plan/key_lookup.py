@@ -23,8 +23,8 @@ from engine.sql.parameters import ParameterSlot
 
 @dataclass(frozen=True)
 class KeyLookup:
-    """`SELECT columns FROM store WHERE key = ?`, or `… WHERE key IN (…)`, for a key of one column of integers
-    or strings.
+    """`SELECT columns FROM store WHERE key = ?`, maybe with `LIMIT 1`, or `… WHERE key IN (…)`, for a key of
+    one column of integers or strings.
 
     Attributes:
         definition: The store.
@@ -107,7 +107,8 @@ def key_lookup(plan: Plan | None, parameters: tuple[ParameterSlot, ...]) -> KeyL
     Returns:
         The lookup; None for every other plan.
     """
-    if not isinstance(plan, RowsPlan) or not plan.takes_all_of_predicate or len(parameters) != 1:
+    # A key has one row at most.
+    if not isinstance(plan, RowsPlan) or not plan.takes_first_of_predicate or len(parameters) != 1:
         return None
     predicate = plan.predicate
     is_lookup = (

@@ -122,6 +122,13 @@ class RowsPlan:
         """Whether the result is all rows for which `predicate` holds."""
         return self.limit is None and self.offset is None and not self.null_tests
 
+    @property
+    def takes_first_of_predicate(self) -> bool:
+        """Whether the result has a row for which `predicate` holds, if there is one."""
+        limit = 1 if self.limit is None else self.limit.value if isinstance(self.limit, Constant) else None
+        is_enough = type(limit) is int and limit >= 1
+        return is_enough and self.offset is None and not self.null_tests
+
     @cached_property
     def schema(self) -> pa.Schema:
         """Schema of the result."""

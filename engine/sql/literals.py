@@ -380,23 +380,33 @@ def listed_keys(body: str, arrow_type: pa.DataType) -> pa.Array | None:
         return None  # one is not of the type's range, so that the engine compares in a wider one
 
 
-def likely_template(text: str) -> Template | None:
-    """The template of a text whose only literal is its end, behind `=`, without a look at what is before: a
-    guess, a tenth of the work of `template_of`.
+def ends_in_limit(template: Template) -> bool:
+    """Whether the last literal of a text is its end, behind `LIMIT`."""
+    *_, before, behind = template.parts
+    return before.strip().upper() == "LIMIT" and not behind.strip() and isinstance(template.values[-1], int)
 
-    Templates have no literals, so if the guess is the template of some text, nothing in it is one, and it is
-    the template of this text too.
+
+def likely_template(text: str) -> Template | None:
+    """The template of a text whose only literal is behind `=` and at its end, or with nothing behind it but
+    `LIMIT` and a number, which stays; without a look at what is before: a guess, a tenth of the work of
+    `template_of`.
+
+    Nothing before `=` in such a template is a literal, so if the guess is one of some text, it is that of
+    this text too.
 
     Args:
         text: What the user wrote.
 
     Returns:
-        What may be the template; None for a text that ends in anything but a whole number or a string.
+        What may be the template; None for a text that ends in anything else.
     """
     if len(text) > MAX_TEMPLATE_LENGTH:
         return None
     head, equals, tail = text.rpartition("=")
-    literal = tail.strip()
+    literal, *rest = tail.rsplit(None, 2)
+    if len(rest) != 2 or rest[0].upper() != "LIMIT" or not (rest[1].isdecimal() and rest[1].isascii()):
+        literal = tail
+    literal = literal.strip()
     number = literal.removeprefix("-")
     if not equals:
         return None
@@ -407,4 +417,4 @@ def likely_template(text: str) -> Template | None:
         value = literal[1:-1]
     else:
         return None
-    return Template(f"{head}={tail.replace(literal, ' $1 ')}", (value,))
+    return Template(f"{head}={tail.replace(literal, ' $1 ', 1)}", (value,))

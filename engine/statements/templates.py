@@ -21,7 +21,7 @@ from engine.model.schema import StoreDefinition, StoreName
 from engine.plan.value_places import value_places
 from engine.plan.values import UNKNOWN, Constant, exact_integers, exact_value
 from engine.sql.bind import bind
-from engine.sql.literals import MIN_LIST_LENGTH, Template, lift, template_of
+from engine.sql.literals import MIN_LIST_LENGTH, Template, ends_in_limit, lift, template_of
 from engine.sql.parse import StatementClass, parse
 from engine.statements.least_recently_used import CacheLimits, LeastRecentlyUsed
 
@@ -37,12 +37,13 @@ class ParametrizedText:
     Attributes:
         text: The text.
         values: The values of the parameters.
-        is_whole: Whether no literal is left in it, so that it is the text of the template itself.
+        is_likely: Whether no literal is left in it, but that of a `LIMIT` at its end: as in what
+            `engine.sql.literals.likely_template` gives.
     """
 
     text: str
     values: tuple[pa.Scalar, ...]
-    is_whole: bool
+    is_likely: bool
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,9 @@ def _parametrize(template: Template, types: Sequence[pa.DataType | None]) -> Par
     for arrow_type, written, behind in zip(types, template.written, template.parts[1:], strict=True):
         number += arrow_type is not None
         parts += (written if arrow_type is None else f" ${number} ", behind)
-    return ParametrizedText("".join(parts), values, number == len(types))
+    left = len(types) - number
+    is_likely = not left or (left == 1 and types[-1] is None and ends_in_limit(template))
+    return ParametrizedText("".join(parts), values, is_likely)
 
 
 def _exact_values(

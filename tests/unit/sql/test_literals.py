@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from engine.sql.lexer import VALUES_AT_ONCE
 from engine.sql.literal_values import SHORT_LIST, integer_list, integer_rows, list_values, row_values
-from engine.sql.literals import MIN_LIST_LENGTH, lift, likely_template, template_of
+from engine.sql.literals import MIN_LIST_LENGTH, ends_in_limit, lift, likely_template, template_of
 
 NUMBERS = [str(number) for number in range(MIN_LIST_LENGTH)]
 LONG = ", ".join(NUMBERS)
@@ -187,6 +187,28 @@ def test_a_likely_template_is_the_template_where_nothing_else_is_a_literal(liter
     assert likely_template(text) == template_of(text) is not None
 
 
+@pytest.mark.parametrize("literal", ["7", "-7 ", "'seven'", "''", "1", "'LIMIT 1'", "'a b  c'"])
+@pytest.mark.parametrize("limit", [" LIMIT 1", "\n limit  20 ", "\tLIMIT\n1"])
+def test_a_limit_behind_the_literal_stays(literal: str, limit: str) -> None:
+    text = f"SELECT a FROM t WHERE k = {literal}{limit}"
+    guess, found = likely_template(text), template_of(text)
+    assert guess is not None
+    assert found is not None
+    assert ends_in_limit(found)
+    assert guess.values == found.values[:1]
+    assert guess.text == f"{found.parts[0]} $1 {found.parts[1]}{found.written[1]}{found.parts[2]}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["SELECT a LIMIT 1 OFFSET 2", "SELECT a WHERE k = 5", "SELECT a LIMIT '1'", "SELECT a LIMIT 1 % 2"],
+)
+def test_what_does_not_end_in_a_limit(text: str) -> None:
+    found = template_of(text)
+    assert found is not None
+    assert not ends_in_limit(found)
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -199,6 +221,12 @@ def test_a_likely_template_is_the_template_where_nothing_else_is_a_literal(liter
         "a = '",
         "a = - 5",
         "a = ٣",
+        "a = 5 LIMIT",
+        "a = 5 LIMIT ٣",
+        "a = 5 LIMIT 1 OFFSET 2",
+        "a = 5 + 6 LIMIT 1",
+        "a = LIMIT 1",
+        "a = 'b' 'c' LIMIT 1",
         "a = " + "1" * 5000,
     ],
 )
@@ -215,10 +243,11 @@ def test_what_ends_otherwise_has_no_likely_template(text: str) -> None:
         "SELECT a FROM t WHERE j = 'x' AND k ",
     ],
 )
-def test_a_wrong_guess_is_no_texts_template(head: str) -> None:
-    guess = likely_template(f"{head}= 7")
+@pytest.mark.parametrize("end", ["", " LIMIT 1"])
+def test_a_wrong_guess_is_no_texts_template(head: str, end: str) -> None:
+    guess = likely_template(f"{head}= 7{end}")
     assert guess is not None
-    for text in (f"{head}= 7", f"{head}= 8", guess.text.replace("$1", "7")):
+    for text in (f"{head}= 7{end}", f"{head}= 8{end}", guess.text.replace("$1", "7")):
         found = template_of(text)
         assert found is None or found.text != guess.text
 
