@@ -18,11 +18,14 @@ from engine.changelog.changelog import Changelog
 from engine.changelog.codec import decode_commit
 from engine.changelog.commit import DataFile
 from engine.changelog.layout import commit_path, data_path, snapshot_data_path, snapshot_path
+from engine.changelog.requests import ask_each
 from engine.changelog.snapshot_codec import decode_snapshot
 from engine.errors import Corrupt, InvalidInput, NotFound, Unavailable
-from engine.model.schema import GroupName, StoreDefinition, StoreName
+from engine.model.schema import Epoch, GroupName, StoreDefinition, StoreName
 
 _MAX_RACES = 100
+_EPOCHS_OF_A_LAG = 256
+"""So many epochs at the most are committed while an object store's lists do not show a store yet."""
 
 
 @dataclass(frozen=True)
@@ -124,13 +127,32 @@ def remove_dropped_stores(changelog: Changelog, group: GroupName) -> Removed:
 
 
 def _remove_epochs(changelog: Changelog, group: GroupName) -> Removed:
-    """Delete all epochs but the newest of a group that has no store, behind a snapshot without rows."""
+    """Delete all epochs but the newest of a group that has no store, behind a snapshot without rows; nothing
+    where one of the newest has rows that count, as a list that lags shows no store that is just created.
+    """
     epoch = changelog.newest_epoch(group)
     commit = changelog.read_commit(group, epoch) if epoch else None
-    if commit is None or not changelog.snapshots(group).commit(commit, []):
+    if commit is None or _have_rows(changelog, group, epoch):
+        return Removed()
+    if not changelog.snapshots(group).commit(commit, []):
         return Removed()
     dropped = changelog.drop_before(group, epoch)
     return Removed(dropped.epochs, dropped.snapshots)
+
+
+def _have_rows(changelog: Changelog, group: GroupName, last: Epoch) -> bool:
+    """Whether one of the epochs up to the last has rows of a store that was not dropped."""
+
+    def has_rows(epoch: Epoch) -> bool:
+        try:
+            commit = changelog.read_commit(group, epoch)
+        except Corrupt:
+            return False  # nobody reads it any more
+        return commit is not None and any(file.slices for file in commit.files)
+
+    first = max(1, changelog.floor(group), last - _EPOCHS_OF_A_LAG)
+    epochs = [Epoch(number) for number in range(first, last + 1)]
+    return any(ask_each(has_rows, epochs, changelog.objects.requests_at_once))
 
 
 def _needless_files(changelog: Changelog, group: GroupName) -> Iterator[tuple[str, int]]:

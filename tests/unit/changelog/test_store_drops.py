@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
@@ -19,7 +20,13 @@ from engine.changelog import (
 )
 from engine.changelog.backup import back_up, restore
 from engine.changelog.kept_catalog import CatalogObjects
-from engine.changelog.layout import amendment_path, definition_path, group_path, switch_path
+from engine.changelog.layout import (
+    amendment_path,
+    commit_path,
+    definition_path,
+    group_path,
+    switch_path,
+)
 from engine.changelog.local_objects import LocalObjects
 from engine.changelog.store_drops import Removed, drop_store, remove_dropped_stores
 from engine.errors import Corrupt, InvalidInput, NotFound
@@ -123,6 +130,40 @@ def test_two_operators_drop_it_once(reopen: Reopen) -> None:
     assert drop(first).number == 1
     with pytest.raises(NotFound):
         drop(second)
+
+
+@dataclass(frozen=True)
+class LaggingObjects(LocalObjects):
+    """Objects of a directory whose lists do not show a store.
+
+    Attributes:
+        hidden: The store.
+    """
+
+    hidden: str = ""
+
+    def list(self, directory: str) -> Iterator[str]:
+        """See `Objects.list`."""
+        hidden = definition_path(StoreName(self.hidden))
+        return (path for path in super().list(directory) if path.lstrip("/") != hidden)
+
+
+def test_epochs_of_a_store_that_lists_do_not_show_yet_stay(tmp_path: Path) -> None:
+    root = tmp_path / "changelog"
+    append(Changelog.open(str(root)), 1, 2)
+    drop(Changelog.open(str(root)))
+    append(Changelog.open(str(root)), 7, 8, store=SONGS)
+    damaged = commit_path(GROUP, Epoch(2))
+    objects = Changelog.open(str(root)).objects
+    objects.delete([damaged])
+    assert objects.create(damaged, [pa.py_buffer(b"?")])
+    lagging = Changelog(str(root), {}, LaggingObjects(root, hidden="songs"))
+    assert GROUP not in lagging.groups()
+    assert not remove_dropped_stores(lagging, GROUP).epochs
+    assert Changelog.open(str(root)).snapshots(GROUP).epochs() == []
+    drop(Changelog.open(str(root)), SONGS)
+    removed = remove_dropped_stores(Changelog.open(str(root)), GROUP)
+    assert removed.epochs == Changelog.open(str(root)).newest_epoch(GROUP) - 1
 
 
 # ---- jobs

@@ -78,7 +78,9 @@ def test_a_limit_leaves_a_lookup_what_it_is(cluster: Cluster, rest: str, is_look
     sql = f"SELECT text, id FROM things WHERE id = {{}}{rest}"
     asked = pa.record_batch([pa.array([1], pa.int64())], ["1"])
     for text, values in ((sql.format("?"), [2]), (sql.format(2), None)):
-        service.execute(sql.format(1), None).close() if values is None else service.execute(text, asked).close()
+        service.execute(sql.format(1), None).close() if values is None else service.execute(
+            text, asked
+        ).close()
         found = service.row(text, "duckdb", values)
         assert (found is not None) == is_lookup
         if found is not None:
