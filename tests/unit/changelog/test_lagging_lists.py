@@ -4,8 +4,6 @@ gone for a new one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -13,36 +11,20 @@ import pytest
 from engine.changelog import Changelog
 from engine.changelog.backup import back_up, restore
 from engine.changelog.layout import dropped_path, snapshot_path
-from engine.changelog.local_objects import LocalObjects
 from engine.changelog.skipping import skip_epoch
 from engine.errors import InvalidInput, Unavailable
 from engine.model.schema import Epoch
 from engine.replica.follower import Follower
 from tests.support.following import OPTIONS
+from tests.support.lagging_objects import lagging_changelog
 from tests.support.waiting import wait_until
 from tests.unit.changelog.test_snapshots import GROUP, LATER, NO_TAIL, append_many, take
 
 
-@dataclass(frozen=True)
-class LaggingObjects(LocalObjects):
-    """Objects of a directory whose lists show no snapshot that is newer than an epoch.
-
-    Attributes:
-        shown: The epoch.
-    """
-
-    shown: int = 0
-
-    def list(self, directory: str) -> Iterator[str]:
-        """See `Objects.list`."""
-        snapshots = snapshot_path(GROUP, Epoch(self.shown))
-        return (
-            path for path in super().list(directory) if not (path.endswith(".snapshot") and path > snapshots)
-        )
-
-
-def lagging_changelog(root: Path, shown: int = 0) -> Changelog:
-    return Changelog(str(root), {}, LaggingObjects(root, shown))
+def without_snapshots(root: Path, shown: int = 0) -> Changelog:
+    """A changelog whose lists show no snapshot that is newer than an epoch."""
+    last = snapshot_path(GROUP, Epoch(shown))
+    return lagging_changelog(root, lambda path: path.endswith(".snapshot") and path > last)
 
 
 @pytest.fixture
@@ -58,18 +40,18 @@ def dropped(local: Changelog) -> Path:
 @pytest.mark.parametrize("shown", [0, 3])
 def test_a_writer_does_not_begin_anew(dropped: Path, shown: int) -> None:
     with pytest.raises(Unavailable, match="cannot be told"):
-        lagging_changelog(dropped, shown).newest_epoch(GROUP)
+        without_snapshots(dropped, shown).newest_epoch(GROUP)
     with pytest.raises(Unavailable, match="cannot be told"):
-        lagging_changelog(dropped, shown).writer(GROUP, "w")
+        without_snapshots(dropped, shown).writer(GROUP, "w")
     assert Changelog.open(str(dropped)).committed_epochs(GROUP) == [7, 8, 9]
-    assert lagging_changelog(dropped, shown).newest_epoch(GROUP, Epoch(7)) == 9
+    assert without_snapshots(dropped, shown).newest_epoch(GROUP, Epoch(7)) == 9
     assert Changelog.open(str(dropped)).writer(GROUP, "w").epoch == 10
 
 
 @pytest.mark.parametrize("shown", [0, 3])
 def test_an_epoch_is_not_passed_by_that_all_others_stand_on(dropped: Path, shown: int) -> None:
     """No snapshot would count, and what was before is gone."""
-    changelog = lagging_changelog(dropped, shown)
+    changelog = without_snapshots(dropped, shown)
     with pytest.raises(InvalidInput, match="in the snapshot at epoch 7"):
         skip_epoch(changelog, GROUP, Epoch(7), "drawn", "ann@ops", 0, force=True)
     assert skip_epoch(changelog, GROUP, Epoch(8), "drawn", "ann@ops", 0, force=True).epoch == 8
@@ -79,7 +61,7 @@ def test_an_epoch_is_not_passed_by_that_all_others_stand_on(dropped: Path, shown
 
 def test_the_beginning_is_known_to_be_gone(dropped: Path) -> None:
     """So a writer that found the group empty and slept takes back what it has created."""
-    changelog = lagging_changelog(dropped)
+    changelog = without_snapshots(dropped)
     assert not changelog.holds(GROUP, Epoch(0))
     (dropped / dropped_path(GROUP)).unlink()  # as an older version left it
     assert changelog.holds(GROUP, Epoch(0))
@@ -87,7 +69,7 @@ def test_the_beginning_is_known_to_be_gone(dropped: Path) -> None:
 
 
 def test_a_host_waits_for_the_list(dropped: Path, tmp_path: Path) -> None:
-    host = Follower(lagging_changelog(dropped), tmp_path / "data", OPTIONS)
+    host = Follower(without_snapshots(dropped), tmp_path / "data", OPTIONS)
     host.start()
     try:
         wait_until(lambda: any("cannot be told" in status.problem for status in host.status()))
@@ -99,7 +81,7 @@ def test_a_host_that_is_behind_keeps_what_it_has(local: Changelog, tmp_path: Pat
     """Its epoch was dropped, and the snapshot is not listed: that is no other history."""
     append_many(local, 2)
     root = Path(local.uri)
-    host = Follower(lagging_changelog(root), tmp_path / "data", OPTIONS)
+    host = Follower(without_snapshots(root), tmp_path / "data", OPTIONS)
     host.start()
     try:
         assert host.wait_for(GROUP, Epoch(3), 60)
@@ -107,7 +89,7 @@ def test_a_host_that_is_behind_keeps_what_it_has(local: Changelog, tmp_path: Pat
         host.stop()
     take(local, append_many(local, 5)[-1], 1)
     local.drop(GROUP, NO_TAIL, LATER)
-    host = Follower(lagging_changelog(root), tmp_path / "data", OPTIONS)
+    host = Follower(without_snapshots(root), tmp_path / "data", OPTIONS)
     host.start()
     try:
         wait_until(lambda: any(status.problem for status in host.status()))
@@ -132,7 +114,7 @@ def test_a_backup_says_it_too(dropped: Path, tmp_path: Path) -> None:
     list(back_up(Changelog.open(str(dropped)), backup, {}, 1))
     list(restore(backup, Changelog.open(str(tmp_path / "restored")), {}))
     with pytest.raises(Unavailable, match="cannot be told"):
-        lagging_changelog(tmp_path / "restored").newest_epoch(GROUP)
+        without_snapshots(tmp_path / "restored").newest_epoch(GROUP)
 
 
 def test_a_floor_of_a_restored_changelog_takes_the_place_of_one_that_was_known(local: Changelog) -> None:

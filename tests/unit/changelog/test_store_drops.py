@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 
@@ -33,6 +32,7 @@ from engine.errors import Corrupt, InvalidInput, NotFound
 from engine.model.kinds import Behaviour, KeyValue, Retention
 from engine.model.migration import parse_changes
 from engine.model.schema import Epoch, StoreDefinition, StoreName, define_store
+from tests.support.lagging_objects import lagging_changelog
 from tests.support.stopping_objects import Stopped, StoppingObjects
 from tests.unit.changelog.conftest import PLAYS, rows
 from tests.unit.changelog.test_backup import EVERYWHERE, empty_place, take_snapshot
@@ -132,22 +132,6 @@ def test_two_operators_drop_it_once(reopen: Reopen) -> None:
         drop(second)
 
 
-@dataclass(frozen=True)
-class LaggingObjects(LocalObjects):
-    """Objects of a directory whose lists do not show a store.
-
-    Attributes:
-        hidden: The store.
-    """
-
-    hidden: str = ""
-
-    def list(self, directory: str) -> Iterator[str]:
-        """See `Objects.list`."""
-        hidden = definition_path(StoreName(self.hidden))
-        return (path for path in super().list(directory) if path.lstrip("/") != hidden)
-
-
 def test_epochs_of_a_store_that_lists_do_not_show_yet_stay(tmp_path: Path) -> None:
     root = tmp_path / "changelog"
     append(Changelog.open(str(root)), 1, 2)
@@ -157,7 +141,7 @@ def test_epochs_of_a_store_that_lists_do_not_show_yet_stay(tmp_path: Path) -> No
     objects = Changelog.open(str(root)).objects
     objects.delete([damaged])
     assert objects.create(damaged, [pa.py_buffer(b"?")])
-    lagging = Changelog(str(root), {}, LaggingObjects(root, hidden="songs"))
+    lagging = lagging_changelog(root, definition_path(SONGS.name).__eq__)
     assert GROUP not in lagging.groups()
     assert not remove_dropped_stores(lagging, GROUP).epochs
     assert Changelog.open(str(root)).snapshots(GROUP).epochs() == []
