@@ -189,12 +189,12 @@ class ClusterSystem:
         """
         random = Random(seed)
         service = self._cluster.services[random.choice(self._cluster.hosts)]
-        # A parameter next to a derived column is taken for VARCHAR when it is prepared, which not every
-        # operator takes.
         if random.random() < 0.3:
             answer = self._answer_in_parts(service, sql, as_any_client(parameters, random), random)
             if answer is not None:
                 return answer
+        # A parameter next to a derived column is taken for VARCHAR when it is prepared, which not every
+        # operator takes.
         statement = (
             service.prepare(sql, self._session) if parameters is None and random.random() < 0.1 else sql
         )
