@@ -403,13 +403,14 @@ def likely_template(text: str) -> Template | None:
     if len(text) > MAX_TEMPLATE_LENGTH:
         return None
     head, equals, tail = text.rpartition("=")
-    literal, *rest = tail.rsplit(None, 2)
-    if len(rest) != 2 or rest[0].upper() != "LIMIT" or not (rest[1].isdecimal() and rest[1].isascii()):
-        literal = tail
-    literal = literal.strip()
-    number = literal.removeprefix("-")
     if not equals:
         return None
+    words = tail.rsplit(None, 2)
+    has_limit = (
+        len(words) == 3 and words[1].upper() == "LIMIT" and words[2].isdecimal() and words[2].isascii()
+    )
+    literal = (words[0] if has_limit else tail).strip()
+    number = literal.removeprefix("-")
     value: int | str
     if number.isdecimal() and number.isascii():
         value = int(literal)

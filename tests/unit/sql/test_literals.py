@@ -213,6 +213,10 @@ def test_what_does_not_end_in_a_limit(text: str) -> None:
     "text",
     [
         "SELECT 1",
+        "",
+        "a =",
+        "a = \n",
+        "LIMIT 1",
         "SELECT a = b",
         "a = 1.5",
         "a = 1e5",
