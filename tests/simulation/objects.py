@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from engine.changelog.layout import STORES_PATH, amendment_path, is_amendment
+from engine.changelog.layout import amendment_path, is_amendment
 from engine.changelog.local_objects import LocalObjects
 from engine.changelog.objects import Objects, open_objects
 from engine.errors import Unavailable
@@ -260,7 +260,7 @@ class UnreliableObjects:
     def list(self, directory: str) -> Iterator[str]:
         """See `Objects.list`."""
         self._send()
-        lags = directory != STORES_PATH and self._store.can_lag and self._has_trouble()
+        lags = self._store.can_lag and self._has_trouble()
         self._store.counts["lagging list"] += lags
         yield from self._store.paths(directory, self._draw.randrange(MOST_LAG) if lags else 0)
 
