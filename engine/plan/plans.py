@@ -57,6 +57,10 @@ MOST_SUMMED_DIGITS = 30
 """Digits of decimals that can be summed without a thought of overflow."""
 
 
+MOST_ROWS = (1 << 63) - 1
+"""The largest LIMIT or OFFSET that the engine takes."""
+
+
 @dataclass(frozen=True)
 class Output:
     """One column of a result that is a column of a store.
@@ -126,7 +130,7 @@ class RowsPlan:
     def takes_first_of_predicate(self) -> bool:
         """Whether the result has a row for which `predicate` holds, if there is one."""
         limit = 1 if self.limit is None else self.limit.value if isinstance(self.limit, Constant) else None
-        is_enough = type(limit) is int and limit >= 1
+        is_enough = type(limit) is int and 1 <= limit <= MOST_ROWS
         return is_enough and self.offset is None and not self.null_tests
 
     @cached_property

@@ -10,7 +10,7 @@ import pyarrow as pa
 from engine.duckdb.deadline import Deadline
 from engine.model.read_point import NEWEST, ReadPoint
 from engine.plan.arguments import Given
-from engine.plan.plans import RowsPlan
+from engine.plan.plans import MOST_ROWS, RowsPlan
 from engine.plan.statement import ReadyStatement
 from engine.plan.values import Arguments, Constant, Parameter
 from engine.statements.pin import ALL_NEWEST, Pin
@@ -85,4 +85,4 @@ def limit_of(operand: Constant | Parameter | None, arguments: Arguments) -> int 
     value = arguments.parameters[operand.index].as_py() if isinstance(operand, Parameter) else operand.value
     if value is None:
         return None
-    return value if isinstance(value, int) and value >= 0 else REFUSED_LIMIT
+    return value if isinstance(value, int) and 0 <= value <= MOST_ROWS else REFUSED_LIMIT

@@ -28,7 +28,7 @@ def without_snapshots(root: Path, shown: int = 0) -> Changelog:
 
 
 @pytest.fixture
-def dropped(local: Changelog) -> Path:
+def root_after_drops(local: Changelog) -> Path:
     """The root of a changelog that begins at epoch 7 and ends at 9."""
     epochs = append_many(local, 8)
     for epoch in epochs[2], epochs[6]:
@@ -38,38 +38,38 @@ def dropped(local: Changelog) -> Path:
 
 
 @pytest.mark.parametrize("shown", [0, 3])
-def test_a_writer_does_not_begin_anew(dropped: Path, shown: int) -> None:
+def test_a_writer_does_not_begin_anew(root_after_drops: Path, shown: int) -> None:
     with pytest.raises(Unavailable, match="cannot be told"):
-        without_snapshots(dropped, shown).newest_epoch(GROUP)
+        without_snapshots(root_after_drops, shown).newest_epoch(GROUP)
     with pytest.raises(Unavailable, match="cannot be told"):
-        without_snapshots(dropped, shown).writer(GROUP, "w")
-    assert Changelog.open(str(dropped)).committed_epochs(GROUP) == [7, 8, 9]
-    assert without_snapshots(dropped, shown).newest_epoch(GROUP, Epoch(7)) == 9
-    assert Changelog.open(str(dropped)).writer(GROUP, "w").epoch == 10
+        without_snapshots(root_after_drops, shown).writer(GROUP, "w")
+    assert Changelog.open(str(root_after_drops)).committed_epochs(GROUP) == [7, 8, 9]
+    assert without_snapshots(root_after_drops, shown).newest_epoch(GROUP, Epoch(7)) == 9
+    assert Changelog.open(str(root_after_drops)).writer(GROUP, "w").epoch == 10
 
 
 @pytest.mark.parametrize("shown", [0, 3])
-def test_an_epoch_is_not_passed_by_that_all_others_stand_on(dropped: Path, shown: int) -> None:
+def test_an_epoch_is_not_passed_by_that_all_others_stand_on(root_after_drops: Path, shown: int) -> None:
     """No snapshot would count, and what was before is gone."""
-    changelog = without_snapshots(dropped, shown)
+    changelog = without_snapshots(root_after_drops, shown)
     with pytest.raises(InvalidInput, match="in the snapshot at epoch 7"):
         skip_epoch(changelog, GROUP, Epoch(7), "drawn", "ann@ops", 0, force=True)
     assert skip_epoch(changelog, GROUP, Epoch(8), "drawn", "ann@ops", 0, force=True).epoch == 8
-    (snapshot,) = Changelog.open(str(dropped)).usable_snapshots(GROUP)
+    (snapshot,) = Changelog.open(str(root_after_drops)).usable_snapshots(GROUP)
     assert snapshot.epoch == 7
 
 
-def test_the_beginning_is_known_to_be_gone(dropped: Path) -> None:
+def test_the_beginning_is_known_to_be_gone(root_after_drops: Path) -> None:
     """So a writer that found the group empty and slept takes back what it has created."""
-    changelog = without_snapshots(dropped)
+    changelog = without_snapshots(root_after_drops)
     assert not changelog.holds(GROUP, Epoch(0))
-    (dropped / dropped_path(GROUP)).unlink()  # as an older version left it
+    (root_after_drops / dropped_path(GROUP)).unlink()  # as an older version left it
     assert changelog.holds(GROUP, Epoch(0))
-    assert not Changelog.open(str(dropped)).holds(GROUP, Epoch(0))
+    assert not Changelog.open(str(root_after_drops)).holds(GROUP, Epoch(0))
 
 
-def test_a_host_waits_for_the_list(dropped: Path, tmp_path: Path) -> None:
-    host = Follower(without_snapshots(dropped), tmp_path / "data", OPTIONS)
+def test_a_host_waits_for_the_list(root_after_drops: Path, tmp_path: Path) -> None:
+    host = Follower(without_snapshots(root_after_drops), tmp_path / "data", OPTIONS)
     host.start()
     try:
         wait_until(lambda: any("cannot be told" in status.problem for status in host.status()))
@@ -78,7 +78,7 @@ def test_a_host_waits_for_the_list(dropped: Path, tmp_path: Path) -> None:
 
 
 def test_a_host_that_is_behind_keeps_what_it_has(local: Changelog, tmp_path: Path) -> None:
-    """Its epoch was dropped, and the snapshot is not listed: that is no other history."""
+    """Its epoch was root_after_drops, and the snapshot is not listed: that is no other history."""
     append_many(local, 2)
     root = Path(local.uri)
     host = Follower(without_snapshots(root), tmp_path / "data", OPTIONS)
@@ -109,9 +109,9 @@ def test_an_older_changelog_says_it_with_the_next_drop(local: Changelog) -> None
     assert local.objects.exists(dropped_path(GROUP))
 
 
-def test_a_backup_says_it_too(dropped: Path, tmp_path: Path) -> None:
+def test_a_backup_says_it_too(root_after_drops: Path, tmp_path: Path) -> None:
     backup = Changelog.open(str(tmp_path / "backup"))
-    list(back_up(Changelog.open(str(dropped)), backup, {}, 1))
+    list(back_up(Changelog.open(str(root_after_drops)), backup, {}, 1))
     list(restore(backup, Changelog.open(str(tmp_path / "restored")), {}))
     with pytest.raises(Unavailable, match="cannot be told"):
         without_snapshots(tmp_path / "restored").newest_epoch(GROUP)
