@@ -5,6 +5,7 @@ nothing else.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -14,7 +15,7 @@ import pyarrow as pa
 from engine.duckdb.database import open_database
 from engine.duckdb.deadline import NO_DEADLINE, Deadline, hold_lock
 from engine.duckdb.engine_errors import ENGINE_FAILURES, EXPLAIN, Failure, NotBoundError, read_failure
-from engine.duckdb.growth import is_parsed_quickly, needs_worker
+from engine.duckdb.growth import is_parsed_quickly, is_planned_quickly, needs_worker
 from engine.duckdb.results import check_types, known_type, result_schema
 from engine.duckdb.worker_messages import BindJob, encode_rows
 from engine.duckdb.worker_pool import WorkerPool, bound_columns
@@ -88,7 +89,7 @@ class Binder:
             InvalidInput: A table has a column whose type no store can have.
             LimitExceeded: Its constants need too much memory.
         """
-        if self._workers is not None and needs_worker(sql, values):
+        if self._workers is not None and _needs_worker(sql, tables, values):
             schemas = {name: encode_rows(schema) for name, schema in tables.items()}
             return bound_columns(self._workers, BindJob(sql, schemas, values), deadline)
         with hold_lock(self._lock, deadline):
@@ -150,7 +151,7 @@ class Binder:
         Returns:
             The failure; None where it is bound, or could take more than this process can bound.
         """
-        if self._workers is not None and needs_worker(sql, values):
+        if self._workers is not None and _needs_worker(sql, tables, values):
             return None
         with hold_lock(self._lock, deadline):
             try:
@@ -161,6 +162,36 @@ class Binder:
                 start = None if failure.start is None else failure.start - len(EXPLAIN)
                 return replace(failure, start=start)
         return None
+
+    def planning_seconds(
+        self,
+        sql: str,
+        tables: Mapping[str, pa.Schema],
+        values: Sequence[object] | Mapping[str, object],
+    ) -> float:
+        """The processor time in which the engine plans a query. For a process that can be killed.
+
+        Args:
+            sql: As for `columns`, and so are all others.
+            tables: Its tables.
+            values: Values of its parameters.
+
+        Returns:
+            Seconds.
+
+        Raises:
+            NotBoundError: The engine refuses it.
+            InvalidInput: As `columns`.
+        """
+        with self._lock:
+            try:
+                self._create(tables)
+                begun = time.process_time()
+                self._database.execute(f"{EXPLAIN}{sql}", values or None).fetchall()
+                return time.process_time() - begun
+            except ENGINE_FAILURES as error:
+                self._failure(error)
+                raise NotBoundError(str(error)) from error
 
     def _failure(self, error: Exception) -> Failure:
         failure = read_failure(error)
@@ -215,6 +246,17 @@ class Binder:
         """Let go of the database."""
         with self._lock:
             self._database.close()
+
+
+def _needs_worker(
+    sql: str, tables: Mapping[str, pa.Schema], values: Sequence[object] | Mapping[str, object]
+) -> bool:
+    return needs_worker(sql, values) or not is_planned_quickly(sql, widest(tables.values()))
+
+
+def widest(schemas: Iterable[pa.Schema]) -> int:
+    """How many columns the widest of some tables has."""
+    return max(map(len, schemas), default=0)
 
 
 def over_empty_stores(sql: str, references: Iterable[StoreReference]) -> tuple[str, dict[str, pa.Schema]]:

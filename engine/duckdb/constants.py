@@ -16,7 +16,7 @@ import pyarrow as pa
 from engine.duckdb.database import open_database
 from engine.duckdb.deadline import Deadline, hold_lock
 from engine.duckdb.engine_errors import read_failure
-from engine.duckdb.growth import needs_worker
+from engine.duckdb.growth import is_planned_quickly, needs_worker
 from engine.model.sql_types import parse_sql_type
 
 MEMORY_BYTES = 64 << 20
@@ -50,7 +50,11 @@ class ConstantFolder:
             For each its value, of a canonical type; None where it is NULL, fails, is of a type that stores
             do not compare, or could take more than this process can bound.
         """
-        if not expressions or needs_worker(",".join(expressions), parameters):
+        if (
+            not expressions
+            or needs_worker(",".join(expressions), parameters)
+            or not all(is_planned_quickly(each, 0) for each in expressions)
+        ):
             return [None] * len(expressions)
         with hold_lock(self._lock, deadline):
             try:

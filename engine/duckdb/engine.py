@@ -25,6 +25,7 @@ from engine.duckdb.engine_errors import ENGINE_FAILURES, EXPLAIN, Allowance, Bin
 from engine.duckdb.growth import needs_worker
 from engine.duckdb.handover import MOST_LONG_ROWS, combine, repeats_long_values, rows_a_batch
 from engine.duckdb.own_databases import OwnDatabases
+from engine.duckdb.planning_trials import PlanningTrials
 from engine.duckdb.results import check_types, conversion, result_schema
 from engine.duckdb.small_query_slots import SmallQuerySlots
 from engine.duckdb.spill import SpillDirectory
@@ -206,6 +207,7 @@ class Engine:
         self._threads = threads
         self._spill = spill
         self._workers = None if idle_workers is None else WorkerPool(idle_workers)
+        self._trials = None if self._workers is None else PlanningTrials(self._workers)
         self._worker_memory = WorkerMemory(memory_limit_bytes)
         self._worker_rows: WeakSet[WorkerRows] = WeakSet()
         self._lock = threading.Lock()
@@ -308,7 +310,9 @@ class Engine:
             BaseException: What broke a stream off.
         """
         if self._workers is not None and (
-            needs_worker(sql, parameters) or repeats_long_values(sql, tables, parameters)
+            needs_worker(sql, parameters)
+            or repeats_long_values(sql, tables, parameters)
+            or not self._is_planned_quickly(sql, tables, parameters, deadline)
         ):
             return self._run_in_worker(self._workers, sql, tables, parameters, deadline, names)
         limit = deadline.engine_limit
@@ -321,6 +325,16 @@ class Engine:
             parameters,
             names,
         )
+
+    def _is_planned_quickly(
+        self,
+        sql: str,
+        tables: Mapping[str, pa.Table | Stream],
+        parameters: Sequence[Any],
+        deadline: Deadline,
+    ) -> bool:
+        schemas = {name: table.schema for name, table in tables.items()}
+        return self._trials is None or self._trials.is_quick(sql, schemas, parameters, deadline)
 
     def _run_in_worker(
         self,

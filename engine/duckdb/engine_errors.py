@@ -30,6 +30,10 @@ _NO_ALLOCATION = "noallocation"
 it does not count. It does not work on after that.
 """
 _ALLOCATION_FAILURE = "Memory allocation failure"
+_OTHER_TYPE = re.compile(
+    r"Function '\"?(\w+)\"?' changed the type of argument \d+ from (\S+) to .* in its bind"
+)
+"""What the engine says of `list_resize` of a VARIANT."""
 _UNEXPECTED_REFUSAL = re.compile(r"threw an execution error, but [^\n]*? Error: ([^\n]+)")
 _INVALID = frozenset(
     {
@@ -186,11 +190,14 @@ def read_failure(error: Exception) -> Failure:
 
 
 def _read_refusal(failure: Failure) -> Failure:
-    """A failure; or what a function says that the engine did not expect to refuse anything, or the system's
-    refusal of memory.
+    """A failure; or what a function says that the engine did not expect to refuse anything, or not of that
+    type, or the system's refusal of memory.
     """
     if failure.kind == "internal" and failure.message == _ALLOCATION_FAILURE:
         return Failure(_NO_ALLOCATION, failure.message)
+    found = _OTHER_TYPE.match(failure.message) if failure.kind == "internal" else None
+    if found is not None:
+        return Failure(_REFUSED_BY_FUNCTION, f"{found[1]} takes no {found[2]}: cast it to another type.")
     found = _UNEXPECTED_REFUSAL.search(failure.message) if failure.kind == "internal" else None
     return failure if found is None else Failure(_REFUSED_BY_FUNCTION, f"{found[1].strip()}.")
 

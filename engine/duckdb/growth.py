@@ -10,6 +10,7 @@ Which functions these are is found in the engine's own catalogue (`tests/unit/ex
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -32,6 +33,13 @@ MAX_JOINS = 40
 """Joins of a text that is bound in this process: the engine binds long chains of lateral ones for minutes."""
 MAX_NESTING = 16
 """Brackets in each other of a text that is bound in this process."""
+MAX_PLANNED_PIECES = 400
+"""Words and signs of a text that is planned in this process without a trial, each word that begins a query or
+joins one counted as ten more. The engine plans sums of many constants, conditions and aggregates in time that
+grows with the third power of their number, and queries in expressions with the fifth.
+"""
+MAX_PLANNED_COLUMNS = 2000
+"""Likewise, how often a text names a table, times the columns of the widest."""
 MAX_WITHS = 5
 """WITHs of a text that is parsed in this process: with each that stands in another one the engine's parser
 takes six times as long to find that there is a mistake, and as much memory.
@@ -116,6 +124,11 @@ _IN_FROM = re.compile(
     r"[(),]|\b(?:from|where|group|having|window|qualify|order|limit|select|union|except|intersect)\b"
 )
 """What tells the commas between tables from others."""
+_PIECE = re.compile(r"""'[^']*+'|"[^"]*+"|\w++|[^\s\w,.()]""")
+_QUERY_WORD = re.compile(r"\b(?:select|from|join|lateral|unnest|except|intersect)\b")
+_PIECES_OF_QUERY_WORD = 10
+_MATERIALIZED = re.compile(r"\bmaterialized\b")
+"""The engine plans a query that is NOT MATERIALIZED as often as its name is read."""
 _BRACKET = re.compile(r"[()\[\]{}]")
 _WITH = re.compile(r"\bwith\b(?!\s+time\s+zone\b)")
 _RECURSION = re.compile(r"\brecursive\b")
@@ -149,6 +162,28 @@ def is_parsed_quickly(sql: str) -> bool:
         sql: Any text.
     """
     return len(sql) <= MAX_TEXT and len(_WITH.findall(sql.lower())) <= MAX_WITHS
+
+
+def is_planned_quickly(sql: str, columns: int) -> bool:
+    """Whether the engine binds and plans a text in little time and memory, which nothing could interrupt or
+    bound in this process.
+
+    Args:
+        sql: A statement, or an expression of one, in DuckDB's dialect, for which `needs_worker` is false.
+        columns: Of the widest table that it reads.
+    """
+    weight, tables = _planning_weight(sql)
+    return weight <= MAX_PLANNED_PIECES and tables * columns <= MAX_PLANNED_COLUMNS
+
+
+@lru_cache(256)
+def _planning_weight(sql: str) -> tuple[float, int]:
+    """What to compare with `MAX_PLANNED_PIECES`, and how often a text names tables."""
+    text = sql.lower()
+    words = _QUERY_WORD.findall(text)
+    pieces = len(_PIECE.findall(text)) + _PIECES_OF_QUERY_WORD * len(words)
+    tables = words.count("from") + words.count("join") + _count_commas_of_from(text)
+    return math.inf if _MATERIALIZED.search(text) else pieces, tables
 
 
 @lru_cache(256)

@@ -6,7 +6,7 @@ byte, which says what it is, and a body:
 | socket | to the worker | from the worker |
 |---|---|---|
 | first | `JOB` (pickled), `NEXT` batch of the result, `STOP`: no more of it | `COLUMNS` of the result, \
-`BATCH`, `END` of them, `FAILURE` (JSON), `READY` for a job |
+`PLANNED` (seconds), `BATCH`, `END` of them, `FAILURE` (JSON), `READY` for a job |
 | inputs | `BATCH`, `END` of a stream, `STOP`: it broke off | `NEXT` batch of a stream (its number and name) |
 
 Rows and schemas are Arrow IPC streams. Tables are such streams too, one behind the other in a file that is in
@@ -32,7 +32,7 @@ from engine.errors import Defect, LimitExceeded, LivestateError
 from engine.plan.query_text import ReadColumn
 
 JOB, NEXT, STOP = b"J", b"N", b"S"
-COLUMNS, BATCH, END, FAILURE, READY = b"C", b"B", b"E", b"F", b"R"
+COLUMNS, PLANNED, BATCH, END, FAILURE, READY = b"C", b"P", b"B", b"E", b"F", b"R"
 
 _FILE = "/proc/self/fd/{}"
 _FILE_SENT = b"T"
@@ -106,7 +106,25 @@ class BindJob:
     values: Sequence[object] | Mapping[str, object]
 
 
-def limit_of(job: RunJob | BindJob) -> Limit | None:
+@dataclass(frozen=True)
+class PlanJob:
+    """A statement to plan, and not to run.
+
+    Attributes:
+        sql: As for `engine.duckdb.binder.Binder.planning_seconds`.
+        tables: As for a `BindJob`, and so are the values.
+        values: Of its parameters.
+    """
+
+    sql: str
+    tables: Mapping[str, bytes]
+    values: Sequence[object] | Mapping[str, object]
+
+
+Job = RunJob | BindJob | PlanJob
+
+
+def limit_of(job: Job) -> Limit | None:
     """What the memory of a job is a part of by a role; None: it has as much as anybody's."""
     return job.settings.allowance.limit if isinstance(job, RunJob) else None
 

@@ -6,6 +6,7 @@ then, whichever engine of this process has it.
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import pickle
@@ -39,6 +40,8 @@ from engine.duckdb.worker_messages import (
     READY,
     STOP,
     BindJob,
+    Job,
+    PlanJob,
     RunJob,
     TableRange,
     decode_columns,
@@ -350,7 +353,7 @@ class WorkerSession:
             if self._is_open and not self._worker.is_starting:
                 self._worker.kill()
 
-    def begin(self, job: RunJob | BindJob, file: int | None = None) -> bytes:
+    def begin(self, job: Job, file: int | None = None) -> bytes:
         """Give the worker its job.
 
         Args:
@@ -564,6 +567,28 @@ class WorkerRows:
         self._watch.__exit__(None, None, None)
         self._session.close()
         self._share.give()
+
+
+def planning_seconds(pool: WorkerPool, job: PlanJob, deadline: Deadline) -> float:
+    """The processor time in which the engine plans a statement over empty tables, in a worker.
+
+    Args:
+        pool: Where the worker comes from.
+        job: The statement.
+        deadline: When it must end.
+
+    Returns:
+        Seconds.
+
+    Raises:
+        NotBoundError: The engine refuses it.
+        LivestateError: It must end, or ended its process.
+    """
+    session = WorkerSession(pool, deadline, {})
+    try:
+        return float(json.loads(session.begin(job)))
+    finally:
+        session.close()
 
 
 def bound_columns(pool: WorkerPool, job: BindJob, deadline: Deadline) -> tuple[ReadColumn, ...]:

@@ -11,6 +11,7 @@ any lack of memory.
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import re
@@ -40,9 +41,12 @@ from engine.duckdb.worker_messages import (
     FAILURE,
     JOB,
     NEXT,
+    PLANNED,
     READY,
     BindJob,
     EngineSettings,
+    Job,
+    PlanJob,
     RunJob,
     TableRange,
     decode_rows,
@@ -158,18 +162,22 @@ class WorkerProcess:
                 return
             self._jobs.send_bytes(READY)
 
-    def _do(self, job: RunJob | BindJob) -> None:
-        if isinstance(job, BindJob):
-            self._bind(job)
+    def _do(self, job: Job) -> None:
+        if isinstance(job, BindJob | PlanJob):
+            self._bind_or_plan(job)
         else:
             self._run_statement(job)
 
-    def _bind(self, job: BindJob) -> None:
+    def _bind_or_plan(self, job: BindJob | PlanJob) -> None:
         if self._binder is None:
             self._binder = Binder(None)
             self._floor_bytes = _data_bytes()
         _limit_memory(self._floor_bytes + BINDING_BYTES + ROOM_BYTES)
         schemas = {name: decode_rows(schema).schema for name, schema in job.tables.items()}
+        if isinstance(job, PlanJob):
+            seconds = self._binder.planning_seconds(job.sql, schemas, job.values)
+            self._jobs.send_bytes(PLANNED + json.dumps(seconds).encode())
+            return
         columns = self._binder.columns(job.sql, schemas, job.values)
         self._jobs.send_bytes(COLUMNS + encode_columns(columns, pa.schema([])))
 

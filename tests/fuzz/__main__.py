@@ -29,7 +29,9 @@ def main() -> int:
     parser.add_argument("--threads", type=int, default=8, help="clients at once")
     parser.add_argument("--minutes", type=float, help="stop after so many minutes")
     parser.add_argument("--most-findings", type=int, default=50, help="stop after so many findings")
-    parser.add_argument("--late-seconds", type=float, help="an answer that takes longer is a finding")
+    parser.add_argument(
+        "--late-seconds", type=float, default=15.0, help="an answer that takes longer is a finding"
+    )
     parser.add_argument(
         "--out",
         type=Path,

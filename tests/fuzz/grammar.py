@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import product
 from random import Random
 
 from sqlglot.dialects.dialect import Dialect
@@ -124,6 +125,13 @@ REPEATED: Sequence[tuple[str, str, str, str]] = (
     ("", "SELECT a FROM t", " UNION ", ""),
     ("", "(SELECT {e})", " EXCEPT ", ""),
     ("", "SELECT {e}", " INTERSECT ", ""),
+    ("SELECT 1 FROM t WHERE ", "EXISTS (SELECT 1 FROM u WHERE u.k = t.k + {v})", " AND ", ""),
+    ("SELECT 1 FROM t WHERE ", "a > ANY (SELECT u.a FROM u WHERE u.k = t.{n})", " OR ", ""),
+    ("SELECT ", "(SELECT max(u.a + t.{n}) FROM u WHERE u.k > {e})", ", ", " FROM t"),
+    ("SELECT 1 FROM t", ", (SELECT t.a + {v} AS {n})", "", ""),
+    ("", "SELECT *, {e} FROM t", " EXCEPT ", ""),
+    ("WITH x AS (SELECT 1 a)", ", x AS NOT MATERIALIZED (FROM x UNION ALL FROM x)", "", " FROM x"),
+    ("SELECT 1 FROM t ", "ASOF JOIN u x USING (k)", " ", ""),
     ("WITH ", "{n} AS ({q})", ", ", " SELECT 1"),
     ("WITH x AS (SELECT 1 a), ", "{n} AS (SELECT * FROM x, x y)", ", ", " SELECT 1"),
     ("SELECT 1 FROM t WINDOW ", "w AS (ORDER BY {e})", ", ", ""),
@@ -407,3 +415,101 @@ def nested_texts(times: int) -> Iterator[str]:
                     before, after = f"({before}", f"{after})"
                 text = before * times + _LEAVES[hole] + after * times
                 yield _WHOLE[hole][0].replace("{}", text) if hole in _WHOLE else text
+
+
+_CORRELATED = ("SELECT a FROM u WHERE u.k = t.k + {}", "FROM u SELECT max(u.a + t.a) WHERE u.k > t.k - {}")
+"""Queries within others that read columns from around them, each with a number of its own."""
+_BEHIND_EACH_OTHER = (
+    ("SELECT ", ", ", " FROM t"),
+    ("SELECT 1 FROM t WHERE ", " AND ", ""),
+    ("SELECT 1 FROM t WHERE ", " OR ", ""),
+    ("SELECT ", " + ", " FROM t"),
+    ("SELECT 1 FROM t JOIN u ON ", " AND ", ""),
+    ("SELECT count(*) FROM t GROUP BY ", ", ", ""),
+)
+"""What stands before expressions, between them, and behind them."""
+
+
+def chained_texts(times: int) -> Iterator[str]:
+    """Each production that has a query in it, that joins tables or that puts queries together, so many times
+    behind each other, with queries that read columns from around them.
+
+    Args:
+        times: How many.
+    """
+    for made, correlated in product(PARSED["e"], _CORRELATED):
+        if "q" in made.holes:
+            each = [_filled(made, {"q": correlated.format(number)}) for number in range(times)]
+            for before, between, after in _BEHIND_EACH_OTHER[:3]:
+                yield before + between.join(each) + after
+    yield from _chained_tables(times)
+    yield from _chained_queries(times)
+
+
+def _chained_tables(times: int) -> Iterator[str]:
+    numbered = [
+        {
+            "r": f"u x{number}",
+            "e": f"t.k = x{number}.k",
+            "q": f"SELECT t.a + {number} AS b",
+            "n": f"x{number}",
+        }
+        for number in range(times)
+    ]
+    for made in PARSED["r"]:
+        if made.holes[:1] == ("r",):
+            text = "t"
+            for leaves in numbered:
+                text = _filled(made, leaves, first=text)
+            yield f"SELECT 1 FROM {text}"
+        elif "q" in made.holes:
+            yield f"SELECT 1 FROM t, {', '.join(_filled(made, leaves) for leaves in numbered)}"
+
+
+def _chained_queries(times: int) -> Iterator[str]:
+    columns = ", ".join(f"a + {number} AS c{number}" for number in range(40))
+    within = f"({_CORRELATED[0].format(1)})"
+    for made, query in product(PARSED["q"], ("SELECT a FROM t", f"SELECT {columns} FROM t", within)):
+        if made.holes[:2] == ("q", "q"):
+            text = query
+            for _ in range(times):
+                text = _filled(made, {"q": query}, first=text)
+            yield f"SELECT EXISTS ({text}) FROM t" if query == within else text
+
+
+def long_texts(characters: int) -> Iterator[str]:
+    """Each production of an expression so often behind each other as a text has room for, of columns, of
+    numbers and of both, and likewise all that is `REPEATED`.
+
+    Args:
+        characters: Of each text, at the most.
+    """
+    for made, leaf in product(PARSED["e"], ("a", "{}", "a + {}")):
+        for before, between, after in _BEHIND_EACH_OTHER:
+            one = _filled(made, {"e": leaf.format(100)})
+            times = (characters - len(before) - len(after)) // (len(one) + len(between))
+            each = (_filled(made, {"e": leaf.format(number)}) for number in range(times))
+            yield before + between.join(each) + after
+    for parts in REPEATED:
+        begin, element, middle, end = (_production(part.replace("\\|", "|")) for part in parts)
+        leaves = [{"v": f"{number}", "n": f"n{number}", "e": f"a + {number}"} for number in range(characters)]
+        times = characters // (len(_filled(element, leaves[100])) + len(middle.pieces[0]) or 1)
+        filled = [_filled(element, numbered) for numbered in leaves[:times]]
+        yield _filled(begin, leaves[0]) + middle.pieces[0].join(filled) + _filled(end, leaves[0])
+
+
+def _filled(made: _Production, leaves: Mapping[str, str], first: str | None = None) -> str:
+    """A production with leaves in its holes.
+
+    Args:
+        made: The production.
+        leaves: What differs from `_LEAVES`, by category.
+        first: What stands in the first hole; None: what stands in others of its category.
+    """
+    known = {**_LEAVES, **leaves}
+    fillings = [known[hole] for hole in made.holes]
+    if first is not None:
+        fillings[0] = first
+    return made.pieces[0] + "".join(
+        filling + piece for filling, piece in zip(fillings, made.pieces[1:], strict=True)
+    )

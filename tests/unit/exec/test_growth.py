@@ -548,6 +548,12 @@ def test_a_function_that_refuses_unexpectedly_is_no_defect(service: QueryService
     assert service.execute("SELECT 1 AS a").read_all().to_pylist() == [{"a": 1}]
 
 
+def test_a_function_that_takes_a_type_and_does_not_is_no_defect(service: QueryService) -> None:
+    for name in ("list_resize", "array_resize"):
+        with pytest.raises(InvalidInput, match=f"{name} takes no VARIANT: cast it to another type"):
+            service.execute(f"SELECT {name}(1::VARIANT, 2)").read_all()
+
+
 def test_the_binder_is_not_held_up(service: QueryService) -> None:
     """What is computed while a statement is bound is small, and names are as ever."""
     with service.execute("SELECT len(range(200000)), repeat('x', 3)") as result:
