@@ -166,32 +166,36 @@ class Binder:
     def planning_seconds(
         self,
         sql: str,
-        tables: Mapping[str, pa.Schema],
+        schemas: Mapping[str, pa.Schema],
         values: Sequence[object] | Mapping[str, object],
     ) -> float:
-        """The processor time in which the engine plans a query. For a process that can be killed.
+        """The processor time in which the engine plans a query over empty rows. For a process that can be
+        killed.
 
         Args:
-            sql: As for `columns`, and so are all others.
-            tables: Its tables.
-            values: Values of its parameters.
+            sql: One query in DuckDB's dialect.
+            schemas: Of what it reads, by name.
+            values: A value for each of its parameters.
 
         Returns:
             Seconds.
 
         Raises:
             NotBoundError: The engine refuses it.
-            InvalidInput: As `columns`.
         """
         with self._lock:
             try:
-                self._create(tables)
+                for name, schema in schemas.items():
+                    self._database.register(name, schema.empty_table())
                 begun = time.process_time()
                 self._database.execute(f"{EXPLAIN}{sql}", values or None).fetchall()
                 return time.process_time() - begun
             except ENGINE_FAILURES as error:
                 self._failure(error)
                 raise NotBoundError(str(error)) from error
+            finally:
+                for name in schemas:
+                    self._database.unregister(name)
 
     def _failure(self, error: Exception) -> Failure:
         failure = read_failure(error)

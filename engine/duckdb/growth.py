@@ -34,9 +34,9 @@ MAX_JOINS = 40
 MAX_NESTING = 16
 """Brackets in each other of a text that is bound in this process."""
 MAX_PLANNED_PIECES = 400
-"""Words and signs of a text that is planned in this process without a trial, each word that begins a query or
-joins one counted as ten more. The engine plans sums of many constants, conditions and aggregates in time that
-grows with the third power of their number, and queries in expressions with the fifth.
+"""Names, words and signs of a text that is planned in this process without a trial, each word that begins a
+query or joins one counted as ten more. The engine plans sums of many constants, conditions and aggregates in
+time that grows with the third power of their number, and queries in expressions with the fifth.
 """
 MAX_PLANNED_COLUMNS = 2000
 """Likewise, how often a text names a table, times the columns of the widest."""
@@ -124,7 +124,7 @@ _IN_FROM = re.compile(
     r"[(),]|\b(?:from|where|group|having|window|qualify|order|limit|select|union|except|intersect)\b"
 )
 """What tells the commas between tables from others."""
-_PIECE = re.compile(r"""'[^']*+'|"[^"]*+"|\w++|[^\s\w,.()]""")
+_PIECE = re.compile(r"""'[^']*+'|(?:"[^"]*+"|\$?\w++)(?:\.(?:"[^"]*+"|\w++))*+|[^\s\w,.()]""")
 _QUERY_WORD = re.compile(r"\b(?:select|from|join|lateral|unnest|except|intersect)\b")
 _PIECES_OF_QUERY_WORD = 10
 _MATERIALIZED = re.compile(r"\bmaterialized\b")

@@ -21,7 +21,6 @@ from engine.duckdb.engine_errors import NotBoundError
 from engine.duckdb.growth import is_planned_quickly
 from engine.duckdb.worker_messages import PlanJob, encode_rows
 from engine.duckdb.worker_pool import WorkerPool, planning_seconds
-from engine.errors import InvalidInput
 
 QUICK_SECONDS = 0.2
 """Processor time. The engine takes some 100 MiB meanwhile, at the most."""
@@ -72,7 +71,7 @@ class PlanningTrials:
         schemas = {name: encode_rows(schema) for name, schema in tables.items()}
         try:
             seconds = planning_seconds(self._workers, PlanJob(sql, schemas, tuple(parameters)), deadline)
-        except (NotBoundError, InvalidInput) as error:
+        except NotBoundError as error:
             # Where it runs, it is said in full.
             _log.debug("A statement could not be planned over empty tables: %s", error)
             return False

@@ -112,8 +112,8 @@ class PlanJob:
 
     Attributes:
         sql: As for `engine.duckdb.binder.Binder.planning_seconds`.
-        tables: As for a `BindJob`, and so are the values.
-        values: Of its parameters.
+        tables: Schemas of what it reads, by name.
+        values: Values of its parameters.
     """
 
     sql: str

@@ -132,6 +132,14 @@ def test_much_that_is_quick_is_planned_here(trials: PlanningTrials) -> None:
         assert trials.is_quick(sql, {"t": TABLE}, (), NO_DEADLINE)
 
 
+def test_what_no_store_has_is_tried_too(trials: PlanningTrials) -> None:
+    schema = pa.schema([("s", pa.dictionary(pa.int32(), pa.string())), ("n", pa.null())])
+    sql = f"SELECT {', '.join(f'count(s), count(n) + {number}' for number in range(150))} FROM t"
+    for _ in range(2):
+        assert trials.is_quick(sql, {"t": schema}, (), NO_DEADLINE)
+    assert not trials.is_quick(sql, {"u": schema}, (), NO_DEADLINE)
+
+
 def test_a_text_is_tried_once(trials: PlanningTrials) -> None:
     sql = f"SELECT {', '.join(f'a + {number} AS c{number}' for number in range(300))} FROM t"
     assert trials.is_quick(sql, {"t": TABLE}, (), NO_DEADLINE)
