@@ -94,11 +94,13 @@ BREAKING_FUNCTIONS = frozenset({"json_structure"})
 
 _IN_WORKER = MULTIPLYING_FUNCTIONS | UNMEASURED_FUNCTIONS | SLOW_FUNCTIONS | BREAKING_FUNCTIONS
 _CALL = re.compile(r'\b([a-z0-9_]++)"?\s*+\(')
-_MULTIPLYING = re.compile(r"\bfor\b|icu_collate_")
-"""List comprehensions, and the sort keys of collations."""
+_MULTIPLYING = re.compile(r"\bfor\b|\bpivot\b|icu_collate_")
+"""List comprehensions, values of rows that become columns, each of which is planned, and the sort keys of
+collations.
+"""
 _COPYING_OPERATOR = re.compile(r"\|\||[\[{]|\+(?!\s*(?:\d|interval\s+'))|collate")
 """What is added to a number or an interval is no list."""
-_DOUBLING = re.compile(r"\b(?:nullif|any|all|some|array)\s*\(|\bpivot\b")
+_DOUBLING = re.compile(r"\b(?:nullif|any|all|some|array)\s*\(")
 """What the engine binds twice or more often: NULLIF becomes a CASE, a comparison with all rows of a query
 several aggregates. (Lambdas, of which that is true as well, are among the others.)
 """
