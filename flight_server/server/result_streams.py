@@ -95,10 +95,14 @@ class _Sending:
             raise
         except Exception as error:  # noqa: BLE001 - the last line before the network: what gets past it travels with its traceback
             told = self._call.told_error(error)
-            if self._call.audited is not None:
-                self._call.audited.break_off(told)
-            self.close()
-            raise wire_error(told, self._context, streaming=True) from None
+            try:
+                if self._call.audited is not None:
+                    self._call.audited.break_off(told)
+                self.close()
+                raise wire_error(told, self._context, streaming=True) from None
+            finally:
+                # It knows this function, which would know it.
+                del told
         return batch
 
     def _next_batch(self) -> pa.RecordBatch:

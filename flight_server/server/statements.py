@@ -390,16 +390,20 @@ class Statements:
             if found is not None:
                 return result_stream(found, call, context, self._terms)
             return self._answer(statement, call, context)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is told and raised again
             told = error if call is None else call.told_error(error)
-            if audited is not None:
-                audited.fail(told)
-                audited.end()
-            if call is not None:
-                call.end()
-            if told is not error:
-                raise told from error
-            raise
+            try:
+                if audited is not None:
+                    audited.fail(told)
+                    audited.end()
+                if call is not None:
+                    call.end()
+                if told is not error:
+                    raise told from error
+                raise
+            finally:
+                # It knows this function, which would know it, and keep the statement until all is collected.
+                del told
 
     def _activity_table(self, activity: ActivityStatement | Setting, context: Any) -> pa.Table:
         """The answer to a statement that is not about stores."""
