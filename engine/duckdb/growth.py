@@ -89,6 +89,20 @@ SLOW_FUNCTIONS = frozenset(
 )
 """Their time or their memory grows with the product of the lengths of what they are given."""
 
+SLOW_WINDOWED_FUNCTIONS = frozenset(
+    """
+    approx_top_k bitstring_agg entropy histogram histogram_exact lttb mad mode reservoir_quantile
+    """.split()  # noqa: SIM905 - as above
+)
+"""Aggregates that the engine computes for each row of a window anew, with all rows of its frame, and is not
+interrupted for 2,048 rows: minutes, where frames have some ten thousand.
+"""
+_LARGEST_OF = {
+    **dict.fromkeys(("max", "min"), 1),
+    **dict.fromkeys(("argmax", "argmin", "arg_max", "arg_min", "max_by", "min_by"), 2),
+}
+"""Aggregates that are so, too, where they have more arguments than these: the number of values wanted."""
+
 BREAKING_FUNCTIONS = frozenset({"json_structure"})
 """They can fail so that their engine has to be started anew."""
 
@@ -98,6 +112,9 @@ _MULTIPLYING = re.compile(r"\bfor\b|\bpivot\b|icu_collate_")
 """List comprehensions, values of rows that become columns, each of which is planned, and the sort keys of
 collations.
 """
+_WINDOW = re.compile(r"\bover\b")
+_SLOW_FRAME = re.compile(r"\(\s*+distinct\b|\bexclude\s++(?:current|group|ties)\b")
+_LARGEST = re.compile(rf'\b({"|".join(_LARGEST_OF)})"?\s*+\(')
 _COPYING_OPERATOR = re.compile(r"\|\||[\[{]|\+(?!\s*(?:\d|interval\s+'))|collate")
 """What is added to a number or an interval is no list."""
 _DOUBLING = re.compile(r"\b(?:nullif|any|all|some|array)\s*\(")
@@ -195,6 +212,8 @@ def _can_grow(sql: str) -> bool:
     calls = _CALL.findall(text)
     if not _IN_WORKER.isdisjoint(calls) or _MULTIPLYING.search(text):
         return True
+    if _WINDOW.search(text) and _is_windowed_slowly(text, calls):
+        return True
     if (
         len(_JOIN.findall(text)) + _count_commas_of_from(text) > MAX_JOINS
         or len(_WITH.findall(text)) > MAX_WITHS
@@ -206,6 +225,33 @@ def _can_grow(sql: str) -> bool:
         return True
     count = _count_copies(text, calls)
     return count > MAX_COPIES or (count > 0 and _RECURSION.search(text) is not None)
+
+
+def _is_windowed_slowly(text: str, calls: Sequence[str]) -> bool:
+    """Whether a text with windows may have some whose frames are read anew for each row."""
+    return (
+        not SLOW_WINDOWED_FUNCTIONS.isdisjoint(calls)
+        or _SLOW_FRAME.search(text) is not None
+        or any(
+            _count_arguments(text, found.end()) > _LARGEST_OF[found[1]] for found in _LARGEST.finditer(text)
+        )
+    )
+
+
+def _count_arguments(text: str, start: int) -> float:
+    """How many arguments a call has whose bracket opens before a place; no end of them where a string may
+    have brackets of its own.
+    """
+    count, depth = 1, 1
+    for place in range(start, len(text)):
+        sign = text[place]
+        depth += (sign in "([{") - (sign in ")]}")
+        if not depth:
+            return count
+        if sign in "'\"$":
+            return math.inf
+        count += sign == "," and depth == 1
+    return math.inf
 
 
 @lru_cache(256)

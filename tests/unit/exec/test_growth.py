@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -461,6 +462,57 @@ def test_all_that_the_engine_binds_or_plans_twice_on_each_level_is_known(
     texts = [sql for sql in nested_texts(MAX_NESTING) if not needs_worker(sql)]
     # What grows does so each time; a busy machine takes longer now and then.
     assert [sql for sql in texts if all(is_slow(sql) for _ in range(4))] == []
+
+
+WINDOWED = pa.table({"k": range(20_000), "b": [number / 7 for number in range(20_000)]})
+FRAMES = (
+    "ORDER BY b ROWS BETWEEN 9000 PRECEDING AND 9000 FOLLOWING",
+    "ORDER BY b",
+    "ORDER BY b ROWS BETWEEN (k % 7919) PRECEDING AND (k % 6007) FOLLOWING",
+    "ORDER BY b ROWS BETWEEN 9000 PRECEDING AND 9000 FOLLOWING EXCLUDE TIES",
+)
+MOST_OVERTIME_SECONDS = 1.0
+
+
+def test_windows_that_nothing_interrupts_for_long_are_known(plain: duckdb.DuckDBPyConnection) -> None:
+    """Frames of some thousand rows, which are interrupted at once."""
+    names = plain.execute("""
+        SELECT DISTINCT function_name, len(parameter_types) FROM duckdb_functions()
+        WHERE function_type = 'aggregate' AND len(parameter_types) <= 2 ORDER BY ALL
+    """).fetchall()
+    plain.register("windowed", WINDOWED)
+    slow = []
+    for (name, count), frame in product(names, FRAMES):
+        for given in (("b",), ("DISTINCT b",)) if count < 2 else (("b", "b"), ("b", "0.3"), ("b", "500")):
+            sql = (
+                f"SELECT count(x) FROM (SELECT {name}({', '.join(given)}) OVER ({frame}) AS x FROM windowed)"
+            )
+            if needs_worker(sql) or is_refused(name):
+                continue
+            timer = threading.Timer(0.05, plain.interrupt)
+            timer.start()
+            begun = time.process_time()
+            with suppress(duckdb.Error):
+                plain.execute(sql).fetchall()
+            timer.cancel()
+            timer.join()
+            if time.process_time() - begun > MOST_OVERTIME_SECONDS:
+                slow.append(sql)
+    plain.unregister("windowed")
+    assert slow == []
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        *(("max(b)", False), ("max(coalesce(a, b))", False), ("max(b, 3)", True), ("max(abs(b), 3)", True)),
+        *(("arg_max(a, b)", False), ("arg_max(a, b, 3)", True), ("max(')', 3)", True), ("MAD(b)", True)),
+        *(("count(DISTINCT b)", True), ("sum(b)", False), ("quantile_cont(b, 0.5)", False)),
+    ],
+)
+def test_windows_that_read_their_frames_anew_run_where_they_can_be_ended(call: str, expected: bool) -> None:
+    assert needs_worker(f"SELECT {call} OVER (ORDER BY k) FROM t") == expected
+    assert not needs_worker(f"SELECT {call} FROM t")
 
 
 CHAINS_OF_LISTS = (
