@@ -143,7 +143,7 @@ _IN_FROM = re.compile(
     r"[(),]|\b(?:from|where|group|having|window|qualify|order|limit|select|union|except|intersect)\b"
 )
 """What tells the commas between tables from others."""
-_PIECE = re.compile(r"""'[^']*+'|(?:"[^"]*+"|\$?\w++)(?:\.(?:"[^"]*+"|\w++))*+|[^\s\w,.()]""")
+_PIECE = re.compile(r"""'[^']*+'|(?:"[^"]*+"|\$?\w++)(?>(?:\.(?:"[^"]*+"|\w++))*)|[^\s\w,.()]""")
 _QUERY_WORD = re.compile(r"\b(?:select|from|join|lateral|unnest|except|intersect)\b")
 _PIECES_OF_QUERY_WORD = 10
 _MATERIALIZED = re.compile(r"\bmaterialized\b")

@@ -118,12 +118,12 @@ def serve(options: HostOptions, started: Callable[[Host], None], *, supervised: 
         _serve(options, started, supervised=supervised)
 
 
-def _next_signal() -> int:
-    """The next signal that is to be heeded. The heaps are looked after until it comes."""
+def _look_after_heaps() -> None:
+    """Give back what is free in the heaps, now and then, for as long as the process lives."""
     heaps = Heaps()
-    while (found := signal.sigtimedwait(KEPT_SIGNALS, HEAPS_SECONDS)) is None:
+    while True:
+        time.sleep(HEAPS_SECONDS)
         heaps.trim_if_grown()
-    return found.si_signo
 
 
 def _wait_until_idle(host: Host, seconds: float) -> None:
@@ -133,7 +133,9 @@ def _wait_until_idle(host: Host, seconds: float) -> None:
     """
     until = time.monotonic() + seconds
     while host.running_queries and (left := until - time.monotonic()) > 0:
-        if signal.sigtimedwait([signal.SIGINT], min(left, _LOOK_SECONDS)) is not None:
+        found = signal.sigtimedwait([signal.SIGINT], min(left, _LOOK_SECONDS))
+        # It tells of signals that never came when the process was stopped meanwhile.
+        if found is not None and found.si_signo == signal.SIGINT:
             break
 
 
@@ -155,9 +157,12 @@ def _serve(options: HostOptions, started: Callable[[Host], None], *, supervised:
     try:
         host.start()
         settle()
+        # Not in this thread: it would need `sigtimedwait`, which tells of a signal that never came, in
+        # Python 3.11, when the process was stopped for longer than it waits.
+        threading.Thread(target=_look_after_heaps, name="heaps", daemon=True).start()
         started(host)
         # A terminal that is closed sends SIGHUP, too; but who has a security file wants it read again.
-        while _next_signal() == RELOAD_SIGNAL and options.security is not None:
+        while signal.sigwait(KEPT_SIGNALS) == RELOAD_SIGNAL and options.security is not None:
             host.reload_security()
         host.drain()
         _wait_until_idle(host, options.grace_seconds)
