@@ -144,6 +144,9 @@ _IN_FROM = re.compile(
 )
 """What tells the commas between tables from others."""
 _PIECE = re.compile(r"""'[^']*+'|(?:"[^"]*+"|\$?\w++)(?>(?:\.(?:"[^"]*+"|\w++))*)|[^\s\w,.()]""")
+_WORD_OR_SIGN = re.compile(r"\w++|[^\s\w,.()]")
+_ODD_STRING = re.compile(r"\\|\$(?!\d)|--|/\*")
+"""Where a quotation mark may not begin or end a string: in comments, between dollars, behind a backslash."""
 _QUERY_WORD = re.compile(r"\b(?:select|from|join|lateral|unnest|except|intersect)\b")
 _PIECES_OF_QUERY_WORD = 10
 _MATERIALIZED = re.compile(r"\bmaterialized\b")
@@ -200,7 +203,8 @@ def _planning_weight(sql: str) -> tuple[float, int]:
     """What to compare with `MAX_PLANNED_PIECES`, and how often a text names tables."""
     text = sql.lower()
     words = _QUERY_WORD.findall(text)
-    pieces = len(_PIECE.findall(text)) + _PIECES_OF_QUERY_WORD * len(words)
+    piece = _WORD_OR_SIGN if _ODD_STRING.search(text) else _PIECE
+    pieces = len(piece.findall(text)) + _PIECES_OF_QUERY_WORD * len(words)
     tables = words.count("from") + words.count("join") + _count_commas_of_from(text)
     return math.inf if _MATERIALIZED.search(text) else pieces, tables
 

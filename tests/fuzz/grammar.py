@@ -439,7 +439,7 @@ def chained_texts(times: int) -> Iterator[str]:
     """
     for made, correlated in product(PARSED["e"], _CORRELATED):
         if "q" in made.holes:
-            each = [_filled(made, {"q": correlated.format(number)}) for number in range(times)]
+            each = [_fill_holes(made, {"q": correlated.format(number)}) for number in range(times)]
             for before, between, after in _BEHIND_EACH_OTHER[:3]:
                 yield before + between.join(each) + after
     yield from _chained_tables(times)
@@ -460,10 +460,10 @@ def _chained_tables(times: int) -> Iterator[str]:
         if made.holes[:1] == ("r",):
             text = "t"
             for leaves in numbered:
-                text = _filled(made, leaves, first=text)
+                text = _fill_holes(made, leaves, first=text)
             yield f"SELECT 1 FROM {text}"
         elif "q" in made.holes:
-            yield f"SELECT 1 FROM t, {', '.join(_filled(made, leaves) for leaves in numbered)}"
+            yield f"SELECT 1 FROM t, {', '.join(_fill_holes(made, leaves) for leaves in numbered)}"
 
 
 def _chained_queries(times: int) -> Iterator[str]:
@@ -473,7 +473,7 @@ def _chained_queries(times: int) -> Iterator[str]:
         if made.holes[:2] == ("q", "q"):
             text = query
             for _ in range(times):
-                text = _filled(made, {"q": query}, first=text)
+                text = _fill_holes(made, {"q": query}, first=text)
             yield f"SELECT EXISTS ({text}) FROM t" if query == within else text
 
 
@@ -486,19 +486,19 @@ def long_texts(characters: int) -> Iterator[str]:
     """
     for made, leaf in product(PARSED["e"], ("a", "{}", "a + {}")):
         for before, between, after in _BEHIND_EACH_OTHER:
-            one = _filled(made, {"e": leaf.format(100)})
+            one = _fill_holes(made, {"e": leaf.format(100)})
             times = (characters - len(before) - len(after)) // (len(one) + len(between))
-            each = (_filled(made, {"e": leaf.format(number)}) for number in range(times))
+            each = (_fill_holes(made, {"e": leaf.format(number)}) for number in range(times))
             yield before + between.join(each) + after
     for parts in REPEATED:
         begin, element, middle, end = (_production(part.replace("\\|", "|")) for part in parts)
         leaves = [{"v": f"{number}", "n": f"n{number}", "e": f"a + {number}"} for number in range(characters)]
-        times = characters // (len(_filled(element, leaves[100])) + len(middle.pieces[0]) or 1)
-        filled = [_filled(element, numbered) for numbered in leaves[:times]]
-        yield _filled(begin, leaves[0]) + middle.pieces[0].join(filled) + _filled(end, leaves[0])
+        times = characters // (len(_fill_holes(element, leaves[100])) + len(middle.pieces[0]) or 1)
+        filled = [_fill_holes(element, numbered) for numbered in leaves[:times]]
+        yield _fill_holes(begin, leaves[0]) + middle.pieces[0].join(filled) + _fill_holes(end, leaves[0])
 
 
-def _filled(made: _Production, leaves: Mapping[str, str], first: str | None = None) -> str:
+def _fill_holes(made: _Production, leaves: Mapping[str, str], first: str | None = None) -> str:
     """A production with leaves in its holes.
 
     Args:

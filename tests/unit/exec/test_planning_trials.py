@@ -98,6 +98,18 @@ def test_long_texts_that_are_planned_untried_are_planned_quickly(
 
 
 @pytest.mark.parametrize(
+    "sql",
+    [
+        *(r"SELECT e'\'', {}, ''", "SELECT $$'$$, {}, ''", "SELECT $a$'$a$, {}, ''", "SELECT -- '\n {}, ''"),
+        *("SELECT /* ' */ {}, ''", "SELECT '''', {}", """SELECT "'", {}, ''"""),
+    ],
+)
+def test_no_string_hides_what_is_behind_it(sql: str) -> None:
+    assert is_planned_quickly(sql.replace("{}", "1"), 4)
+    assert not is_planned_quickly(sql.replace("{}", " + ".join(["0!"] * 300)), 4)
+
+
+@pytest.mark.parametrize(
     "join", ["NATURAL JOIN w x{}", "ASOF JOIN w x{} ON w.k > x{}.k", "JOIN w x{} USING (k)"]
 )
 def test_wide_tables_count_for_more(plain: duckdb.DuckDBPyConnection, join: str) -> None:
