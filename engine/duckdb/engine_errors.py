@@ -29,7 +29,8 @@ _NO_ALLOCATION = "noallocation"
 """Another kind of ours: the system has refused memory, which the engine takes for a mistake of its own where
 it does not count. It does not work on after that.
 """
-_ALLOCATION_FAILURE = "Memory allocation failure"
+_ALLOCATION_FAILURES = ("Memory allocation failure", "std::bad_alloc")
+"""What its message ends with."""
 _OTHER_TYPE = re.compile(
     r"Function '\"?(\w+)\"?' changed the type of argument \d+ from (\S+) to .* in its bind"
 )
@@ -193,7 +194,7 @@ def _read_refusal(failure: Failure) -> Failure:
     """A failure; or what a function says that the engine did not expect to refuse anything, or not of that
     type, or the system's refusal of memory.
     """
-    if failure.kind == "internal" and failure.message == _ALLOCATION_FAILURE:
+    if failure.kind == "internal" and failure.message.endswith(_ALLOCATION_FAILURES):
         return Failure(_NO_ALLOCATION, failure.message)
     found = _OTHER_TYPE.match(failure.message) if failure.kind == "internal" else None
     if found is not None:

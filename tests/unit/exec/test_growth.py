@@ -606,6 +606,13 @@ def test_a_function_that_takes_a_type_and_does_not_is_no_defect(service: QuerySe
             service.execute(f"SELECT {name}(1::VARIANT, 2)").read_all()
 
 
+def test_a_message_for_which_there_is_no_memory_is_no_defect(small_service: QueryService) -> None:
+    """The engine fails while it writes down which value of 11 MB it cannot convert."""
+    texts = "(SELECT repeat('s' || range, 100) AS s FROM range(20000))"
+    with pytest.raises((LimitExceeded, InvalidInput)):
+        small_service.execute(f"SELECT kahan_sum(variant_group_array(s)) OVER () FROM {texts}").read_all()
+
+
 def test_the_binder_is_not_held_up(service: QueryService) -> None:
     """What is computed while a statement is bound is small, and names are as ever."""
     with service.execute("SELECT len(range(200000)), repeat('x', 3)") as result:
