@@ -35,7 +35,7 @@ SERVES = "livestate serves"
 """What the line begins with that a process prints when clients can connect."""
 
 HEAPS_SECONDS = 5.0
-"""How often a host looks whether its heaps have grown: to give back what is free in them takes 5 to 10 ms."""
+"""How often a host looks whether its heaps have grown: to give back what is free in them takes some ms."""
 _LOOK_SECONDS = 0.05
 
 _log = logging.getLogger(__name__)
