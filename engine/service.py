@@ -191,7 +191,7 @@ class QueryService:
         # Texts to bound statements.
         self._statements = StatementCache(limits, ColumnNames(engine.binder))
         self._templates = Templates(limits)
-        self._texts = Texts(source, self._statements, options.max_sql_bytes)
+        self._texts = Texts(source, self._statements, options.longest_text_bytes)
         # Statements and fragments over this host's stores.
         local = self._local = LocalExecutor(source, engine, options.batch_bytes)
         fragments, shapes = FragmentCache(engine, limits), Shapes(source)

@@ -22,6 +22,7 @@ import socket
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from traceback import format_exception
 
 import pyarrow as pa
 
@@ -36,6 +37,9 @@ COLUMNS, PLANNED, BATCH, END, FAILURE, READY = b"C", b"P", b"B", b"E", b"F", b"R
 
 _FILE = "/proc/self/fd/{}"
 _FILE_SENT = b"T"
+_LOGGED_CALLS = 20
+_LOGGED_CHARACTERS = 10_000
+"""Of the traceback of a defect, the end."""
 _KINDS = {
     kind.__name__: kind
     for kind in (
@@ -217,7 +221,7 @@ def lack_of_memory(limit: Limit | None = None) -> LimitExceeded:
 
 
 def encode_failure(error: Exception) -> bytes:
-    """Why a job failed, as JSON."""
+    """Why a job failed, as JSON. Of what nobody expects, the host's log is to know where it was raised."""
     if isinstance(error, BindingError):
         body: dict[str, object] = {"failure": asdict(error.failure), "near": error.near}
     elif isinstance(error, NotBoundError):
@@ -225,7 +229,10 @@ def encode_failure(error: Exception) -> bytes:
     elif isinstance(error, LivestateError):
         body = {"kind": type(error).__name__, "message": error.message}
     else:
-        body = {}
+        message = "The query engine failed on this statement; please report the statement."
+        body = {"kind": Defect.__name__, "message": message}
+    if body.get("kind") == Defect.__name__:
+        body["traceback"] = "".join(format_exception(error, limit=_LOGGED_CALLS))[-_LOGGED_CHARACTERS:]
     return json.dumps(body).encode()
 
 
@@ -236,6 +243,7 @@ def decode_failure(body: bytes) -> Exception:
         return BindingError(Failure(**report["failure"]), report["near"])
     if "unbound" in report:
         return NotBoundError(report["unbound"])
-    if "kind" in report:
-        return _KINDS.get(report["kind"], Defect)(report["message"])
-    return Defect("The query engine failed on this statement; please report the statement.")
+    failure = _KINDS.get(report["kind"], Defect)(report["message"])
+    if "traceback" in report:
+        failure.add_note(report["traceback"][-_LOGGED_CHARACTERS:])
+    return failure

@@ -28,6 +28,7 @@ from itertools import count
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 
 from engine.duckdb.binder import Binder
@@ -141,7 +142,7 @@ class WorkerProcess:
 
     def run(self) -> None:
         """Do jobs until there are no more, or one has left this process so large that the next would have
-        less memory than it may.
+        less memory than it may, or had too little itself for more than its statement.
         """
         self._jobs.send_bytes(READY)
         while True:
@@ -152,12 +153,16 @@ class WorkerProcess:
             job = pickle.loads(message[1:])  # noqa: S301 - from the process that started this one
             try:
                 self._do(job)
-            except MemoryError:
-                self._jobs.send_bytes(FAILURE + encode_failure(lack_of_memory(limit_of(job))))
-            except Exception as error:  # noqa: BLE001 - the top of the process: whoever gave the job raises it
-                self._jobs.send_bytes(FAILURE + encode_failure(error))
-            finally:
+            except (MemoryError, duckdb.OutOfMemoryException):
                 _limit_memory(resource.RLIM_INFINITY)
+                self._jobs.send_bytes(FAILURE + encode_failure(lack_of_memory(limit_of(job))))
+                # It may have lacked it while it replaced a broken engine.
+                return
+            except Exception as error:  # noqa: BLE001 - the top of the process: whoever gave the job raises it
+                # To say why it failed may take what it lacked.
+                _limit_memory(resource.RLIM_INFINITY)
+                self._jobs.send_bytes(FAILURE + encode_failure(error))
+            _limit_memory(resource.RLIM_INFINITY)
             if _data_bytes() > self._floor_bytes + KEPT_BYTES:
                 return
             self._jobs.send_bytes(READY)

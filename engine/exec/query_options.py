@@ -18,7 +18,8 @@ class QueryOptions:
         threads: Threads of the engine for all queries together.
         statement_timeout_seconds: Time that a statement may take until its last batch is read; None for no
             limit.
-        max_sql_bytes: Size of the longest statement text, in UTF-8.
+        max_sql_bytes: Size of the longest statement text, in UTF-8; None: a 128th of `memory_limit_bytes`,
+            but 1 MiB at least and 16 MiB at the most.
         answer_bytes: Bytes of answers that are kept for those who ask the same of the same epochs; 0: none;
             None: a 32nd of `memory_limit_bytes`.
         batch_bytes: Arrow bytes that a batch of a result should not exceed.
@@ -43,7 +44,7 @@ class QueryOptions:
     memory_limit_bytes: int = 2 << 30
     threads: int = os.cpu_count() or 1
     statement_timeout_seconds: float | None = 300.0
-    max_sql_bytes: int = 16 << 20
+    max_sql_bytes: int | None = None
     batch_bytes: int = 8 << 20
     cached_statements: int = 1000
     statement_bytes: int | None = None
@@ -56,6 +57,15 @@ class QueryOptions:
     spill_limit_bytes: int = 8 << 30
     answer_bytes: int | None = None
     max_lag_seconds: float | None = None
+
+    @property
+    def longest_text_bytes(self) -> int:
+        """Bytes of the longest statement text. While it is read it is held in several forms, each of which takes
+        four times as much where one character is beyond 16 bits.
+        """
+        if self.max_sql_bytes is not None:
+            return self.max_sql_bytes
+        return min(max(self.memory_limit_bytes // 128, 1 << 20), 16 << 20)
 
     @property
     def kept_statement_bytes(self) -> int:

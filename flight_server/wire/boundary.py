@@ -150,7 +150,15 @@ def wire_error(
     if isinstance(error, LivestateError):
         if isinstance(error, _WORTH_A_LINE):
             kind = kind_name(error)
-            _log.warning("Refused (%s): %s", kind, error.message, extra={"repeats": f"refusal {kind}"})
+            is_defect = isinstance(error, Defect)
+            _log.log(
+                logging.ERROR if is_defect else logging.WARNING,
+                "Refused (%s): %s",
+                kind,
+                error.message,
+                exc_info=error if is_defect else None,
+                extra={"repeats": f"refusal {kind}"},
+            )
         make = next(
             (_WIRE[error_class] for error_class in type(error).__mro__ if error_class in _WIRE),
             flight.FlightServerError,

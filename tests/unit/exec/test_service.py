@@ -284,7 +284,17 @@ def test_what_is_not_one_query_is_refused(service: QueryService, sql: str) -> No
         rows(service, sql)
 
 
-def test_ten_megabytes_of_sql(service: QueryService) -> None:
+@pytest.mark.parametrize(
+    ("memory", "longest"),
+    [(64 << 20, 1 << 20), (256 << 20, 2 << 20), (2 << 30, 16 << 20), (64 << 30, 16 << 20)],
+)
+def test_small_hosts_take_shorter_texts(memory: int, longest: int) -> None:
+    assert QueryOptions(memory_limit_bytes=memory).longest_text_bytes == longest
+    assert QueryOptions(memory_limit_bytes=memory, max_sql_bytes=5).longest_text_bytes == 5
+
+
+def test_ten_megabytes_of_sql(source: MemorySource) -> None:
+    service = QueryService(source, QueryOptions(memory_limit_bytes=2 << 30, threads=2))
     keys = ",".join(str(place) for place in range(1_300_000))
     assert len(keys) > 8_800_000
     assert len(rows(service, f"SELECT song_id FROM plays WHERE song_id IN ({keys})")) == 20
@@ -297,6 +307,7 @@ def test_ten_megabytes_of_sql(service: QueryService) -> None:
         )
     with pytest.raises(LimitExceeded, match="max_sql_bytes"):
         rows(service, f"SELECT '{text}', '{text}'")
+    service.close()
 
 
 @pytest.mark.parametrize(

@@ -22,9 +22,9 @@ from engine.duckdb.engine import Engine, EngineRows
 from engine.duckdb.engine_errors import Allowance, BindingError
 from engine.duckdb.handover import HANDED_BYTES, MOST_LONG_ROWS, MOST_ROWS, rows_a_batch
 from engine.duckdb.spill import SpillDirectory
-from engine.duckdb.worker_messages import NEXT, EngineSettings, RunJob
+from engine.duckdb.worker_messages import NEXT, EngineSettings, RunJob, decode_failure, encode_failure
 from engine.duckdb.worker_pool import CRASH, WORKER_NICENESS, IdleWorkers, Worker, WorkerPool, WorkerSession
-from engine.errors import Cancelled, DeadlineExceeded, LimitExceeded, LivestateError, Unavailable
+from engine.errors import Cancelled, DeadlineExceeded, Defect, LimitExceeded, LivestateError, Unavailable
 from engine.service import QueryService, Session
 from tests.support.resident import grows_by_at_most
 from tests.support.waiting import wait_until
@@ -159,6 +159,17 @@ def test_refusals_are_those_of_the_engine(engine: Engine, sql: str) -> None:
     with pytest.raises(BindingError) as found:
         engine.run(sql, {}, (), Deadline(60.0))
     assert (found.value.failure, found.value.near) == (expected.value.failure, expected.value.near)
+
+
+def test_the_log_learns_where_a_worker_failed_and_the_client_does_not() -> None:
+    with pytest.raises(KeyError) as raised:
+        {}["nobody expects it"]
+    failure = decode_failure(encode_failure(raised.value))
+    assert isinstance(failure, Defect)
+    assert failure.message == "The query engine failed on this statement; please report the statement."
+    (note,) = failure.__notes__
+    assert "test_workers.py" in note
+    assert "nobody expects it" in note
 
 
 def test_memory_is_bounded_whatever_ran_before(engine: Engine) -> None:
