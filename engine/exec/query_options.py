@@ -60,8 +60,8 @@ class QueryOptions:
 
     @property
     def longest_text_bytes(self) -> int:
-        """Bytes of the longest statement text. While it is read it is held in several forms, each of which takes
-        four times as much where one character is beyond 16 bits.
+        """Bytes of the longest statement text. It is held in several forms while it is read, each of which
+        takes four times as much where one character is beyond 16 bits.
         """
         if self.max_sql_bytes is not None:
             return self.max_sql_bytes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import operator
 import os
 import signal
 import subprocess
@@ -163,7 +164,7 @@ def test_refusals_are_those_of_the_engine(engine: Engine, sql: str) -> None:
 
 def test_the_log_learns_where_a_worker_failed_and_the_client_does_not() -> None:
     with pytest.raises(KeyError) as raised:
-        {}["nobody expects it"]
+        operator.itemgetter("nobody expects it")({})
     failure = decode_failure(encode_failure(raised.value))
     assert isinstance(failure, Defect)
     assert failure.message == "The query engine failed on this statement; please report the statement."
