@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import gc
+import sys
+import threading
+import time
 from collections.abc import Iterator
 
 import pytest
 
 from engine.sql.literals import lift
 from engine.sql.parse import parse
-from flight_server.host.process import settle
+from engine.sql.tokens import dialect_of
+from flight_server.host.process import SWITCH_INTERVAL_SECONDS, settle
 
 
 @pytest.fixture
 def settled() -> Iterator[None]:
-    before = gc.get_threshold()
+    before, callbacks = gc.get_threshold(), list(gc.callbacks)
     settle()
+    settle()
+    assert len(gc.callbacks) == len(callbacks) + 1
     yield
+    gc.callbacks[:] = callbacks
     gc.set_threshold(*before)
     gc.unfreeze()
 
@@ -29,3 +36,29 @@ def test_trees_die_young() -> None:
     for _ in range(100):
         parse(lift(text, "duckdb"), "duckdb")
     assert gc.get_stats()[1]["collections"] - before < 15
+
+
+@pytest.mark.usefixtures("settled")
+def test_others_have_the_interpreter_while_a_text_is_cut_into_tokens() -> None:
+    """Without turns at collections, the other thread has it once or never."""
+    interval, turns, is_over = sys.getswitchinterval(), 0, False
+
+    def take_turns() -> None:
+        nonlocal turns
+        while not is_over:
+            turns += 1
+            time.sleep(0)
+
+    sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
+    thread = threading.Thread(target=take_turns)
+    dialect, text = dialect_of("duckdb"), "a + " * 200_000 + "a"
+    thread.start()
+    try:
+        before = turns
+        dialect.tokenize(text)
+        turns_meanwhile = turns - before
+    finally:
+        is_over = True
+        thread.join()
+        sys.setswitchinterval(interval)
+    assert turns_meanwhile > 10
