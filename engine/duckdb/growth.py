@@ -12,8 +12,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache, wraps
+from typing import TypeVar
+
+Answer = TypeVar("Answer")
 
 MAX_TEXT = 16 << 10
 """Characters of a text that is planned in this process."""
@@ -258,7 +261,20 @@ def _count_arguments(text: str, start: int) -> float:
     return math.inf
 
 
-@lru_cache(256)
+def remember_short(function: Callable[[str], Answer]) -> Callable[[str], Answer]:
+    """Decorate a function of a statement, which is asked more than once each time that this runs: what it
+    says of the last ones is remembered, but not with texts of a megabyte.
+    """
+    remembered = lru_cache(256)(function)
+
+    @wraps(function)
+    def answer(sql: str) -> Answer:
+        return function(sql) if len(sql) > MAX_TEXT else remembered(sql)
+
+    return answer
+
+
+@remember_short
 def copies(sql: str) -> int:
     """How many operations of a statement have their arguments in their results.
 

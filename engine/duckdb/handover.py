@@ -6,14 +6,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from itertools import islice
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine.duckdb.growth import copies, value_bytes
+from engine.duckdb.growth import copies, remember_short, value_bytes
 from engine.scan import LIVE_COLUMN
 
 MOST_ROWS = 122_880
@@ -94,7 +93,7 @@ def repeats_long_values(sql: str, tables: Mapping[str, object], parameters: Sequ
     return _longest_value(sql, tables, parameters) > most
 
 
-@lru_cache(256)
+@remember_short
 def _puts_in_several(sql: str) -> bool:
     """Whether a statement can put a value of one row in several. Remembered, as `makes_one_of_many`."""
     return _REPEATING.search(_LIVE_ROWS.sub("", sql.lower())) is not None
@@ -115,7 +114,7 @@ def _longest_value(
     return found << copies(sql)
 
 
-@lru_cache(256)
+@remember_short
 def makes_one_of_many(sql: str) -> bool:
     """Whether a statement can make one value, as a list, of many rows. Remembered, because a statement asks
     more than once each time that it runs.

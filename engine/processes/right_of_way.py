@@ -58,7 +58,9 @@ class RightOfWay:
         self._is_clear = threading.Event()
         self._is_clear.set()
         self._piece = threading.local()
-        """When the piece of work began that a thread is at, by its processor time."""
+        """When the piece of work began that a thread is at, by its processor time; None while no short call
+        was answered: it begins with the next step.
+        """
 
     def __enter__(self) -> None:
         self._began[threading.get_ident()] = now = time.monotonic()
@@ -90,14 +92,18 @@ class RightOfWay:
         """Pause while short calls are answered, if this thread has done a piece of work since it last did.
         For threads whose work can wait, between its steps.
         """
+        if not self.has_short_calls():
+            self._piece.began = None
+            return
+        # A call of the system: a small epoch asks a hundred times.
         used = time.thread_time()
-        worked = used - getattr(self._piece, "began", 0.0)
-        is_awaited = self.has_short_calls()
-        if is_awaited and worked < PIECE_SECONDS:
+        began = getattr(self._piece, "began", 0.0)
+        if began is not None and used - began < PIECE_SECONDS:
             return
         self._piece.began = used
-        if not is_awaited:
+        if began is None:
             return
+        worked = used - began
         with self._pausing:
             # A call that ends between these lines costs no more than a pause.
             self._is_clear.clear()

@@ -324,7 +324,7 @@ def template_of(text: str) -> Template | None:
 
 _BEGIN_OF_STRINGS = re.compile(rf"\s*{_STRING}")
 _MORE_STRINGS = re.compile(rf"(?>(?:\s*,\s*{_STRING}){{1,{VALUES_AT_ONCE}}})")
-_STRING_IN_LIST = re.compile(rf"\s*({_STRING})\s*,?")
+_STRING_IN_LIST = re.compile(_STRING)
 _LIST_FOLLOWS = re.compile(r"\bIN\s*$", re.IGNORECASE)
 
 

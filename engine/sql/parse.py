@@ -64,7 +64,7 @@ _UNITS = {
     *("decade", "century", "centurie", "millennium", "millennia"),
 }
 _NAME = r"(?:\w+|\"(?:[^\"]|\"\")*+\")"
-_END = r"\s*;?\s*"
+_END = r"\s*+;?\s*+"
 _SHOW = re.compile(
     rf"SHOW\s+(TABLES|STORES|HOSTS|SCHEMAS|DATABASES|ALL\s+TABLES)(?:\s+(?:FROM|IN)\s+({_NAME}))?{_END}",
     re.IGNORECASE,

@@ -17,6 +17,7 @@ from importlib import import_module
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect, Dialects
 from sqlglot.dialects.duckdb import DuckDB
+from sqlglot.dialects.oracle import Oracle
 from sqlglot.parser import Parser
 from sqlglot.tokenizer_core import Token, TokenType
 
@@ -51,6 +52,16 @@ MAX_OPEN_JOINS = 10
 """Joins that still wait for their ON: the parser reads what follows such a join twice."""
 MAX_PIVOTS = 20
 """PIVOT and UNPIVOT together: the engine plans them in more than linear time."""
+MAX_NAME = 1000
+"""Characters of a name, and digits of a number: the engine looks for names like one that it does not know in
+time that grows with its length, 70 ms for so many, and no other statement is bound meanwhile.
+"""
+MAX_INTERVAL = 200
+"""Characters of a string behind INTERVAL: sqlglot looks for a number and a unit from each of its characters
+on, through all digits and blanks that follow, and no other thread runs meanwhile.
+"""
+MAX_ORACLE_STRING = 1000
+"""Characters of any string in Oracle's dialect, where each could be an interval."""
 MAX_NESTED_TYPES = 64
 """Types such as LIST<…> and STRUCT<…>."""
 MAX_NESTED_STRUCTS = 10
@@ -85,6 +96,7 @@ LITERAL_TOKENS = frozenset(
         TokenType.HEREDOC_STRING,
     }
 )
+_NAMES_AND_NUMBERS = frozenset({TokenType.VAR, TokenType.IDENTIFIER, TokenType.NUMBER})
 _VALUES = _CLOSING | LITERAL_TOKENS | {TokenType.VAR, TokenType.IDENTIFIER, TokenType.PLACEHOLDER}
 _PREFIXES = frozenset(
     {
@@ -225,6 +237,7 @@ def tokenize(source: SourceText, text: str, dialect: Dialect) -> list[Token]:
         _check_length(text, dialect)
     tokens = dialect.tokenize(text)
     _check(source, tokens)
+    _check_lengths(source, tokens, dialect)
     for token in tokens:
         # The parser gives them to its nodes, and a text that is written of these would have them.
         if token.comments:
@@ -261,6 +274,27 @@ def _check(source: SourceText, tokens: Sequence[Token]) -> None:
         refusal = counts.refusal()
         if refusal is not None:
             raise source.error(refusal, token.start)
+
+
+def _check_lengths(source: SourceText, tokens: Sequence[Token], dialect: Dialect) -> None:
+    """Refuse tokens that take more than linear time."""
+    is_oracle = isinstance(dialect, Oracle)
+    before = TokenType.SEMICOLON
+    for token in tokens:
+        length, kind = len(token.text), token.token_type
+        if length > MAX_INTERVAL:
+            if kind in LITERAL_TOKENS and before is TokenType.INTERVAL:
+                raise source.error(f"The interval has more than {MAX_INTERVAL} characters.", token.start)
+            if length > MAX_NAME and kind in _NAMES_AND_NUMBERS:
+                what, of = ("number", "digits") if kind is TokenType.NUMBER else ("name", "characters")
+                raise source.error(f"The {what} has more than {MAX_NAME} {of}.", token.start)
+            if is_oracle and length > MAX_ORACLE_STRING and kind in LITERAL_TOKENS:
+                raise source.error(
+                    f"In this dialect a string has {MAX_ORACLE_STRING} characters at the most: pass it as a "
+                    "parameter.",
+                    token.start,
+                )
+        before = kind
 
 
 class _Counts:

@@ -16,6 +16,7 @@ which wants it a dozen times, waits for all of them each time.
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -191,6 +192,9 @@ def work_on_text(text: str, work: Callable[[], Made], deadline: Deadline) -> Mad
                 _reading_short_text.release()
     count = 1 if len(text) <= LONGEST_BESIDE_OTHERS else MAX_LONG_TEXTS
     _places.take(count, deadline)
+    if count > 1:
+        # What the last long text has left are cycles, which hold much and are too few to be collected soon.
+        gc.collect(1)
     outcome = _Outcome[Made]()
     try:
         _start(run_in_context(partial(_fulfil, outcome, work, count)))

@@ -58,8 +58,8 @@ _SESSIONS = pa.schema(
 _CANCELLED = pa.schema([pa.field("id", pa.string()), pa.field("host", pa.string())])
 _SCHEMAS = {"statements": _STATEMENTS, "sessions": _SESSIONS, "cancel": _CANCELLED}
 _FIRST_WORD = re.compile(r"(?:show|cancel)\b", re.IGNORECASE)
-_SHOW = re.compile(r"show\s+(local\s+)?(statements|sessions)\s*;?\s*", re.IGNORECASE)
-_CANCEL = re.compile(r"cancel\s+(local\s+)?'([^']*)'\s*;?\s*", re.IGNORECASE)
+_SHOW = re.compile(r"show\s+(local\s+)?(statements|sessions)\s*+;?\s*+", re.IGNORECASE)
+_CANCEL = re.compile(r"cancel\s+(local\s+)?'([^']*)'\s*+;?\s*+", re.IGNORECASE)
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,7 @@ PRODUCTIONS: Mapping[str, Sequence[str]] = {
         | FROM {r} | FROM {r} SELECT {e} | TABLE {n} | VALUES ({e}, {e}), ({e}, {e}) | ({q}) | {q} UNION {q} | {q} UNION ALL {q} | {q} INTERSECT {q} | {q} EXCEPT ALL {q}
         | {q} UNION ALL BY NAME {q} | ({q}) UNION ({q}) ORDER BY {e} | WITH {n} AS ({q}) {q} | WITH t AS MATERIALIZED ({q}), u(a) AS ({q}) {q}
         | WITH RECURSIVE r(a) AS ({q} UNION ALL {q}) {q} | WITH RECURSIVE r AS (SELECT 1 a UNION SELECT a + {e} FROM r) SELECT {e} FROM r
-        | EXPLAIN {q} | EXPLAIN ANALYZE {q} | DESCRIBE {q} | SUMMARIZE {q} | SUMMARIZE {n} | DESCRIBE {n} | PIVOT {r} ON {e} USING sum({e}) GROUP BY a | UNPIVOT {r} ON a, b INTO NAME n VALUE v
+        | EXPLAIN (FORMAT JSON) {q} | SHOW COLUMNS FROM {n} | SHOW STATEMENTS | USE {n}.{n} | RESET {n} | EXPLAIN {q} | EXPLAIN ANALYZE {q} | DESCRIBE {q} | SUMMARIZE {q} | SUMMARIZE {n} | DESCRIBE {n} | PIVOT {r} ON {e} USING sum({e}) GROUP BY a | UNPIVOT {r} ON a, b INTO NAME n VALUE v
         | SELECT {e} FROM {r} AS OF EPOCH {v} | SELECT {e} FROM t AS OF TIMESTAMP {e} | {q};{q} | SELECT {e} INTO {n} FROM {r} | SHOW TABLES | SELECT {e} LATERAL VIEW explode({e}) x AS y
         | SELECT {e} FROM {r} CONNECT BY {e} | SELECT TOP {v} {e} FROM {r} | SELECT AS STRUCT {e} | SELECT {e} FROM {r} FOR UPDATE | SELECT {e} FROM {r} CLUSTER BY {e}
         | INSERT INTO t {q} | CREATE TABLE x AS {q} | COPY ({q}) TO '/dev/null' | ATTACH {v} | SET {n} = {e} | MERGE INTO t USING {r} ON {e} WHEN MATCHED THEN DELETE
@@ -179,8 +179,11 @@ REPEATED: Sequence[tuple[str, str, str, str]] = (
     ("SELECT a FROM t WHERE a BETWEEN 1 AND 2 AND ", "b IN (1, 2)", " AND ", ""),
 )
 """Texts with something many times: what stands before it, itself, between two, and behind it."""
+RUNS = (" ", "\n", "-- x\n", "/* */", "''", '""', "( ", "1", "x", "'", '"', ".", ";", ", 1", " 1", "1.", "1 ", "-", ":", "%", "[", "\\", "é", "$", "_")  # fmt: skip
+"""What stands in a text so often that whatever reads on from each of them takes time with the square of it."""
 UNCLOSED = ("'", '"', "/*", "$$", "$tag$", "(", "[", "{", "e'\\", "\\'", '\\"', "--", "`", "CASE WHEN ", "x'", "b'", "/*/*", "<", "AS OF ", "AT (", "IN (")  # fmt: skip
 ODDITIES = ("\0", "\u202e", "\ufeff", "\ud7ff", "\U0010ffff", "ﬁ", "İ", "ß", "\u00a0", "\u2028", "\x1a", "\x7f", "\r", "\t", "\v", "é", "👨‍👩‍👧", "\u0300" * 50, "\uff07", "\uff1b")  # fmt: skip
+_PLACE = re.compile(r"\b|\W|$")
 _HOLE = re.compile(r"\{\{|\}\}|\{([eqrtnv])\}")
 _LEAVES = {"e": "a", "q": "SELECT a FROM t", "r": "t", "t": "INT", "n": "a", "v": "1"}
 _SIZES = ((1, 40), (10, 34), (100, 20), (1000, 5), (10_000, 0.8), (100_000, 0.2))
@@ -266,6 +269,7 @@ class Texts:
             (self._repeated_text, 30),
             (self._sentence, 20),
             (self._soup, 10),
+            (self._run_text, 10),
         )
         (make,) = self._random.choices([each for each, _ in makers], [weight for _, weight in makers])
         text, about = make(dialect)
@@ -374,6 +378,14 @@ class Texts:
             + between.join(map(str, chosen)),
             f"{count} words",
         )
+
+    def _run_text(self, dialect: str) -> tuple[str, str]:
+        text = self.fill("q", self._random.randint(1, 3))
+        place, piece = self._random.randrange(len(text) + 1), self._random.choice(RUNS)
+        count = self._count(len(piece))
+        return text[:place] + piece * count + text[
+            place:
+        ], f"{piece!r} {count} times at {place} of {text[:40]!r}"
 
     def _damage(self, text: str) -> tuple[str, str]:
         chance, place = self._random.random(), self._random.randrange(len(text) + 1)
@@ -496,6 +508,23 @@ def long_texts(characters: int) -> Iterator[str]:
         times = characters // (len(_fill_holes(element, leaves[100])) + len(middle.pieces[0]) or 1)
         filled = [_fill_holes(element, numbered) for numbered in leaves[:times]]
         yield _fill_holes(begin, leaves[0]) + middle.pieces[0].join(filled) + _fill_holes(end, leaves[0])
+
+
+def texts_with_runs(characters: int, random: Random, share: float) -> Iterator[str]:
+    """Some of all the texts of a production each that have a long run of something at one of their places.
+
+    Args:
+        characters: Of the run.
+        random: Chooses the texts.
+        share: Which part of them.
+    """
+    for category, productions in PARSED.items():
+        whole = _WHOLE.get(category, ("{}",))[0]
+        for made in productions:
+            text = whole.replace("{}", _fill_holes(made, _LEAVES))
+            for place, run in product(_PLACE.finditer(text), RUNS):
+                if random.random() < share:
+                    yield text[: place.start()] + run * (characters // len(run)) + text[place.start() :]
 
 
 def _fill_holes(made: _Production, leaves: Mapping[str, str], first: str | None = None) -> str:

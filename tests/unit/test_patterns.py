@@ -3,13 +3,18 @@
 In early ones (3.11.2 of Debian 12 is one) `(?:…)*+` goes on from where its last, failed round has come to,
 not from where that began. So rounds of such a group fail before anything in them repeats, looks ahead or
 chooses; other groups are `(?>(?:…)*)`.
+
+And they take time that grows with a text's length and no faster: while one is at work, no other thread runs.
 """
 
 from __future__ import annotations
 
 import importlib
+import inspect
+import itertools
 import pkgutil
 import re
+import time
 from collections.abc import Iterator, Sequence
 from re import _constants as codes  # type: ignore[attr-defined]  # where `re` keeps them since 3.11
 from re import _parser as parser  # type: ignore[attr-defined]
@@ -18,6 +23,36 @@ from typing import Any
 import pytest
 
 ROOMS = ("engine", "flight_server", "spark_pipeline")
+RUN = 4000
+"""Characters of a text for a pattern."""
+MOST_SECONDS = 0.02
+"""What takes time with the square of that takes twice as long at least, all others a tenth."""
+RUNS = (
+    " ",
+    "\n",
+    "1",
+    "a",
+    "'",
+    '"',
+    "(",
+    ")",
+    ",",
+    ".",
+    "-",
+    ";",
+    "''",
+    '""',
+    "1,",
+    "a ",
+    "(1),",
+    "--\n",
+    "/*",
+    "'a',",
+)
+ENDS = ("", "!", "1")
+_USES = {"match": "match", "fullmatch": "fullmatch"}
+OF_OPERATORS = ("engine.model.migration.", "flight_server.cli.")
+"""Patterns for what somebody types at a terminal, which has no length to speak of."""
 _STEPS = (codes.LITERAL, codes.NOT_LITERAL, codes.IN, codes.ANY, codes.AT)
 
 
@@ -75,3 +110,44 @@ def test_no_pattern_depends_on_the_release() -> None:
     found = list(patterns())
     assert len(found) > 80
     assert not [name for name, text, flags in found if unsafe_groups(parser.parse(text, flags))]
+
+
+def uses_of(name: str) -> set[str]:
+    """By which methods a module uses its pattern; those that look for more than one match are `finditer`."""
+    module, _, own_name = name.rpartition(".")
+    source = inspect.getsource(importlib.import_module(module))
+    found = re.findall(rf"\b{own_name}\.([a-z]+)\(", source)
+    # A pattern that is handed over stands at a place that is known.
+    return {_USES.get(use, "finditer") for use in found} or {"match"}
+
+
+def texts_for(pattern: str) -> Iterator[str]:
+    """Texts of one piece many times, behind nothing, and behind each of the first words of a pattern."""
+    words = dict.fromkeys(re.findall(r"[A-Za-z]{2,}", pattern))
+    begins = ["", "a ", "'", '"', "(", *(f"{word}{end}" for word in [*words][:8] for end in ("", " "))]
+    for begin, run, end in itertools.product(begins, RUNS, ENDS):
+        yield begin + run * (RUN // len(run)) + end
+
+
+def seconds_of(pattern: re.Pattern[str], use: str, text: str) -> float:
+    """Processor time of one use."""
+    begun = time.process_time()
+    found = getattr(pattern, use)(text)
+    if use == "finditer":
+        for _ in found:
+            pass
+    return time.process_time() - begun
+
+
+def test_patterns_take_linear_time() -> None:
+    slow = [
+        (name, use, text[:40], text[-5:])
+        for name, pattern, flags in patterns()
+        if name.startswith(("engine.", "flight_server.")) and not name.startswith(OF_OPERATORS)
+        for use in uses_of(name)
+        for text in texts_for(pattern)
+        # What others do on the machine can slow one use down.
+        if seconds_of(re.compile(pattern, flags), use, text) > MOST_SECONDS
+        and min(seconds_of(re.compile(pattern, flags), use, text) for _ in range(3)) > MOST_SECONDS
+    ]
+    assert slow == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 import threading
 import time
@@ -10,10 +11,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from engine.service import QueryOptions, QueryService
 from engine.sql.literals import lift
 from engine.sql.parse import parse
 from engine.sql.tokens import dialect_of
 from flight_server.host.process import SWITCH_INTERVAL_SECONDS, settle
+from tests.support.memory_source import MemorySource
+from tests.support.resident import grows_by_at_most
 
 
 @pytest.fixture
@@ -62,3 +66,14 @@ def test_others_have_the_interpreter_while_a_text_is_cut_into_tokens() -> None:
         thread.join()
         sys.setswitchinterval(interval)
     assert turns_meanwhile > 10
+
+
+@pytest.mark.usefixtures("settled")
+def test_long_texts_do_not_wait_for_a_collection() -> None:
+    """Trees are cycles, and those of sixty statements too few to be collected: 90 MB of literals."""
+    service = QueryService(MemorySource([]), QueryOptions(memory_limit_bytes=256 << 20, threads=1))
+    with grows_by_at_most(os.getpid(), 60):
+        for number in range(60):
+            with service.execute(f"SELECT '{number}{'x' * 1_500_000}'") as result:
+                result.read_all()
+    service.close()

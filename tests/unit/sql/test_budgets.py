@@ -7,9 +7,11 @@ A process that is ended, and one that is held for ever, fail these tests by them
 from __future__ import annotations
 
 import gc
+import re
 import subprocess
 import sys
 import threading
+import time
 import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -39,7 +41,14 @@ from engine.sql.lexer import blanks_end, comment_end, search_in_turns
 from engine.sql.literals import MAX_STATEMENT_LENGTH, lift
 from engine.sql.parse import parse
 from engine.sql.text import SourceText, offset_of
-from engine.sql.tokens import MAX_TOKENS, dialect_of, tokenize
+from engine.sql.tokens import (
+    MAX_INTERVAL,
+    MAX_NAME,
+    MAX_ORACLE_STRING,
+    MAX_TOKENS,
+    dialect_of,
+    tokenize,
+)
 from engine.statements import deep_stack, statement_cache
 from engine.statements.column_names import ColumnNames
 from engine.statements.deep_stack import (
@@ -51,12 +60,15 @@ from engine.statements.deep_stack import (
 )
 from engine.statements.least_recently_used import CacheLimits
 from engine.statements.statement_cache import MAX_LIFTED_AT_ONCE, StatementCache
+from tests.fuzz.grammar import texts_with_runs
+from tests.support.seeds import seeded_random
 from tests.support.waiting import wait_until
 
 TABLES = {
     StoreName("t"): define_store("t", pa.schema([("a", pa.int64()), ("b", pa.int64())]), ["a"], partitions=2)
 }
 TIMES = 20_000
+RUN_CHARACTERS, MOST_RUN_SECONDS = 6000, 0.1
 NESTED: dict[str, Callable[[int], str]] = {
     "FROM": lambda n: "FROM " * n + "t",
     "joins before their conditions": lambda n: "SELECT * FROM t " + "JOIN t " * n + "ON true " * n,
@@ -355,7 +367,8 @@ def test_a_turn_is_a_few_thousand_characters() -> None:
 
 @pytest.mark.parametrize("around", ["'{}'", '"{}"', "/*{}*/", "--{}\n", "$${}$$", "$a${}$a$", "e'\\'{}'"])
 def test_words_of_strings_and_comments_are_no_tokens(around: str) -> None:
-    text = f"SELECT 1 {around.format('x, ' * (MAX_TOKENS + 1))}"
+    words = "x, " * (MAX_TOKENS + 1 if around != '"{}"' else MAX_NAME // 3)
+    text = f"SELECT 1 {around.format(words)}"
     assert len(tokenize(SourceText(text, text), text, dialect_of("duckdb"))) <= 4
     if "$" not in around and "e'" not in around:
         assert len(tokenize(SourceText(text, text), text, dialect_of("spark"))) <= 4
@@ -525,3 +538,53 @@ def test_calls_in_calls_are_looked_through_once_to_say_where_the_wrong_one_is(
     error = diagnose(bound, "No function matches.", "twice", "", "")
     assert isinstance(error, InvalidInput)
     assert len(walked) == 1
+
+
+@pytest.mark.parametrize("dialect", ["duckdb", "oracle"])
+def test_what_stands_in_a_text_many_times_is_read_in_linear_time(dialect: str) -> None:
+    """An INTERVAL of 100,000 digits, and a DESCRIBE before as many blanks, kept the interpreter for minutes."""
+    slow = [
+        text
+        for text in texts_with_runs(RUN_CHARACTERS, seeded_random(1), 0.01)
+        # What others do on the machine can slow one reading down.
+        if min(reading_seconds(text, dialect) for _ in range(2)) > MOST_RUN_SECONDS
+    ]
+    assert slow == []
+
+
+def reading_seconds(text: str, dialect: str) -> float:
+    """Processor time that it takes to read a text."""
+    begun = time.process_time()
+    # `make_ready` refuses what recurses too deeply.
+    with suppress(LivestateError, RecursionError):
+        parse(lift(take_as_of(text, dialect).text, dialect), dialect)
+    return time.process_time() - begun
+
+
+@pytest.mark.parametrize(
+    ("sql", "message"),
+    [
+        (f"SELECT {'x' * (MAX_NAME + 1)}(1)", "name has more than 1000 characters"),
+        (f'SELECT 1 AS "{"x" * (MAX_NAME + 1)}"', "name has more than 1000 characters"),
+        (f"SELECT 1::{'x' * (MAX_NAME + 1)}", "name has more than 1000 characters"),
+        (f"SELECT {'1' * (MAX_NAME + 1)}", "number has more than 1000 digits"),
+        (f"SELECT INTERVAL '{'1' * (MAX_INTERVAL + 1)}' DAY", "interval has more than 200 characters"),
+    ],
+)
+def test_pieces_of_a_text_have_a_length(sql: str, message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        parse(lift(sql, "duckdb"), "duckdb")
+    # Which place it is depends on the piece; the others are as long as they may be.
+    shorter = re.sub(r"(x|1){5,}", lambda found: found[0][1:], sql, count=1)
+    assert parse(lift(shorter, "duckdb"), "duckdb").tree
+
+
+def test_strings_of_oracle_have_a_length() -> None:
+    """Each could be an interval there."""
+    text = f"SELECT '{'x' * (MAX_ORACLE_STRING + 1)}' FROM t"
+    with pytest.raises(
+        InvalidInput, match="a string has 1000 characters at the most: pass it as a parameter"
+    ):
+        parse(lift(text, "oracle"), "oracle")
+    assert parse(lift(text.replace("xx", "x", 1), "oracle"), "oracle").tree
+    assert parse(lift(text, "duckdb"), "duckdb").tree
