@@ -70,10 +70,10 @@ def test_others_have_the_interpreter_while_a_text_is_cut_into_tokens() -> None:
 
 @pytest.mark.usefixtures("settled")
 def test_long_texts_do_not_wait_for_a_collection() -> None:
-    """Trees are cycles, and those of sixty statements too few to be collected: 90 MB of literals."""
+    """Trees are cycles, and those of these statements too few to be collected: 180 MB of literals."""
     service = QueryService(MemorySource([]), QueryOptions(memory_limit_bytes=256 << 20, threads=1))
-    with grows_by_at_most(os.getpid(), 60):
-        for number in range(60):
+    with grows_by_at_most(os.getpid(), 100):
+        for number in range(120):
             with service.execute(f"SELECT '{number}{'x' * 1_500_000}'") as result:
                 result.read_all()
     service.close()
