@@ -14,9 +14,12 @@ from engine.duckdb.spill import SpillDirectory
 from engine.errors import LivestateError
 
 COUNTED_PART = 7 / 8
-"""Of the memory that a database may take, what the engine is told. It counts its blocks, and takes up to an
-eighth more for what it does not count: 32 joins 40 MiB beside 224.
+"""Of the memory that a database may take, what the engine is told at the most. It counts its blocks, and takes
+up to an eighth more for what it does not count.
 """
+UNCOUNTED_BYTES = 64 << 20
+"""That is not less where the memory is: 32 joins take 40 MiB beside 224."""
+LEAST_COUNTED_PART = 1 / 2
 _MEMORY = "SELECT sum(memory_usage_bytes), sum(temporary_storage_bytes) FROM duckdb_memory()"
 
 
@@ -129,6 +132,13 @@ class EngineDatabase:
 
     def _open(self) -> None:
         self._place = None if self._spill is None else self._spill.place(self._spill_part)
+        allowance = self.allowance
         # What a worker takes beside its limit has room of its own (`engine.duckdb.worker_process`).
-        part = 1.0 if self.allowance.in_worker else COUNTED_PART
-        self._database = open_database(int(self.allowance.nbytes * part), self._threads, self._place)
+        counted = allowance.nbytes if allowance.in_worker else counted_bytes(allowance.nbytes)
+        self._database = open_database(counted, self._threads, self._place)
+
+
+def counted_bytes(nbytes: int) -> int:
+    """What the engine is told of the memory that a database may take, in bytes."""
+    counted = min(nbytes * COUNTED_PART, nbytes - UNCOUNTED_BYTES)
+    return int(max(nbytes * LEAST_COUNTED_PART, counted))

@@ -25,7 +25,7 @@ class QueryOptions:
         batch_bytes: Arrow bytes that a batch of a result should not exceed.
         cached_statements: How many statements are kept parsed and planned.
         statement_bytes: About how much these may take, in each of the forms in which they are kept; None: a
-            32nd of `memory_limit_bytes`.
+            64th of `memory_limit_bytes`.
         merge_table_bytes: Arrow bytes of hosts' rows up to which a merge reads them as a table; where it can,
             it reads more as they come.
         gather_limit_bytes: Arrow bytes of hosts' rows that one statement may hold in memory for its merge;
@@ -70,7 +70,7 @@ class QueryOptions:
     @property
     def kept_statement_bytes(self) -> int:
         """Bytes of statements that are kept, in each form."""
-        return self.memory_limit_bytes // 32 if self.statement_bytes is None else self.statement_bytes
+        return self.memory_limit_bytes // 64 if self.statement_bytes is None else self.statement_bytes
 
     @property
     def kept_answer_bytes(self) -> int:
