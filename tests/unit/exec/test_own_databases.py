@@ -17,7 +17,7 @@ import pytest
 from engine.access.principal import EngineLimit, Limit
 from engine.duckdb.deadline import Deadline
 from engine.duckdb.engine import Engine, EngineRows
-from engine.duckdb.engine_database import EngineDatabase
+from engine.duckdb.engine_database import EngineDatabase, counted_bytes
 from engine.duckdb.engine_errors import Allowance, Failure
 from engine.duckdb.own_databases import LEAST_BYTES, MOST_KEPT, OwnDatabases
 from engine.duckdb.spill import SpillDirectory
@@ -35,14 +35,19 @@ LONG = "SELECT len(string_agg(repeat('x', 1000), '')) AS n FROM \"t\""
 LONGER = "SELECT length(lpad('x', 2000000000, 'y')) AS n"
 
 
-@pytest.mark.parametrize(("in_worker", "told"), [(False, "224.0 MiB"), (True, "256.0 MiB")])
+@pytest.mark.parametrize(("in_worker", "told"), [(False, "192.0 MiB"), (True, "256.0 MiB")])
 def test_the_engine_is_told_of_less_than_it_may_take(in_worker: bool, told: str) -> None:
-    """It takes up to an eighth more than it counts; a worker has room for that beside its memory."""
+    """It takes more than it counts; a worker has room for that beside its memory."""
     database = EngineDatabase(Allowance(256 * MIB, in_worker=in_worker), 1, None)
     with database.connect().duckdb as connection:
         found = connection.execute("SELECT current_setting('memory_limit')").fetchone()
     database.close()
     assert found == (told,)
+
+
+@pytest.mark.parametrize(("whole", "counted"), [(80, 60), (300, 236), (512, 448), (2048, 1792)])
+def test_small_hosts_count_less(whole: int, counted: int) -> None:
+    assert counted_bytes(whole * MIB) == counted * MIB
 
 
 def limit_of(owner: str, nbytes: int = LIMIT) -> EngineLimit:
