@@ -14,8 +14,8 @@ from engine.duckdb.spill import SpillDirectory
 from engine.errors import LivestateError
 
 COUNTED_PART = 7 / 8
-"""Of the memory that a database may take, what the engine is told at the most. It counts its blocks, and takes
-up to an eighth more for what it does not count.
+"""Of the memory that a database may take, what the engine is told at the most. It counts its blocks, and
+takes up to an eighth more for what it does not count.
 """
 UNCOUNTED_BYTES = 64 << 20
 """That is not less where the memory is: 32 joins take 40 MiB beside 224."""

@@ -25,6 +25,10 @@ MAX_SELECTS = 500
 """SELECTs and tables of a statement; the engine plans joins and unions in more than linear time."""
 MAX_DEPTH = 1000
 """Nodes of the tree above each other."""
+MAX_READ_AGAIN = 20_000
+"""Characters that are parsed once more because they stand behind an arrow that is no lambda; where such arrows
+nest, the inner ones each time again.
+"""
 MAX_TERMS = 4000
 """Operators behind each other, as in a sum of so many numbers; the engine takes as many
 (`engine.duckdb.database`).
@@ -303,9 +307,17 @@ def _read_arrows(source: SourceText, tokens: Sequence[Token], tree: exp.Expr) ->
         raise source.error(
             "Write a lambda as lambda x: x + 1, and what gets a member of JSON in brackets.", arrows[0].start
         )
+    room = MAX_READ_AGAIN
     try:
         for each in reversed(lambdas):
             name, member = each.expressions[0].sql(dialect="duckdb"), each.this.sql(dialect="duckdb")
+            room -= len(member)
+            if room < 0:
+                raise source.error(
+                    "There is too much behind the arrows that stand in arguments of functions: put what gets "
+                    "a member of JSON in brackets.",
+                    arrows[0].start,
+                )
             read: exp.Expr = exp.maybe_parse(f"SELECT {name} -> {member}", dialect="duckdb")
             each.replace(read.expressions[0].unalias())
     except (SqlglotError, RecursionError) as error:

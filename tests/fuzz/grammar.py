@@ -510,6 +510,21 @@ def long_texts(characters: int) -> Iterator[str]:
         yield _fill_holes(begin, leaves[0]) + middle.pieces[0].join(filled) + _fill_holes(end, leaves[0])
 
 
+def repeated_nests(depth: int, characters: int) -> Iterator[str]:
+    """Each production of an expression in itself, so deep, and that behind each other.
+
+    Args:
+        depth: How deep.
+        characters: Of each text, at the most; one of them stands twice in any case.
+    """
+    for made in PARSED["e"]:
+        if "e" in made.holes:
+            text = _LEAVES["e"]
+            for _ in range(depth):
+                text = _fill_holes(made, {}, first=text) if made.holes[0] == "e" else text
+            yield f"SELECT {', '.join([text] * max(2, characters // len(text)))} FROM t"
+
+
 def texts_with_runs(characters: int, random: Random, share: float) -> Iterator[str]:
     """Some of all the texts of a production each that have a long run of something at one of their places.
 

@@ -60,7 +60,7 @@ from engine.statements.deep_stack import (
 )
 from engine.statements.least_recently_used import CacheLimits
 from engine.statements.statement_cache import MAX_LIFTED_AT_ONCE, StatementCache
-from tests.fuzz.grammar import texts_with_runs
+from tests.fuzz.grammar import repeated_nests, texts_with_runs
 from tests.support.seeds import seeded_random
 from tests.support.waiting import wait_until
 
@@ -69,6 +69,7 @@ TABLES = {
 }
 TIMES = 20_000
 RUN_CHARACTERS, MOST_RUN_SECONDS = 6000, 0.1
+MOST_NEST_SECONDS = 0.8
 NESTED: dict[str, Callable[[int], str]] = {
     "FROM": lambda n: "FROM " * n + "t",
     "joins before their conditions": lambda n: "SELECT * FROM t " + "JOIN t " * n + "ON true " * n,
@@ -549,6 +550,14 @@ def test_what_stands_in_a_text_many_times_is_read_in_linear_time(dialect: str) -
         # What others do on the machine can slow one reading down.
         if min(reading_seconds(text, dialect) for _ in range(2)) > MOST_RUN_SECONDS
     ]
+    assert slow == []
+
+
+def test_what_nests_takes_no_longer_as_it_is_there_twice() -> None:
+    """Arrows that were no lambdas were read once more with all that stood in them: a text of 50 KB for half a
+    minute, and no other long text meanwhile.
+    """
+    slow = [text for text in repeated_nests(150, 4000) if reading_seconds(text, "duckdb") > MOST_NEST_SECONDS]
     assert slow == []
 
 
