@@ -26,8 +26,8 @@ MAX_SELECTS = 500
 MAX_DEPTH = 1000
 """Nodes of the tree above each other."""
 MAX_READ_AGAIN = 20_000
-"""Characters that are parsed once more because they stand behind an arrow that is no lambda; where such arrows
-nest, the inner ones each time again.
+"""Characters that are parsed once more because they stand behind an arrow that is no lambda; where such
+arrows nest, the inner ones each time again.
 """
 MAX_TERMS = 4000
 """Operators behind each other, as in a sum of so many numbers; the engine takes as many
