@@ -604,6 +604,8 @@ def test_a_function_that_takes_a_type_and_does_not_is_no_defect(service: QuerySe
     for name in ("list_resize", "array_resize"):
         with pytest.raises(InvalidInput, match=f"{name} takes no VARIANT: cast it to another type"):
             service.execute(f"SELECT {name}(1::VARIANT, 2)").read_all()
+        with pytest.raises(InvalidInput, match="takes a LIST was given a VARIANT: cast it to another type"):
+            service.execute(f"SELECT {name}(1::VARIANT, s, 'x') FROM (VALUES ('s')) v(s)").read_all()
 
 
 def test_a_message_for_which_there_is_no_memory_is_no_defect(small_service: QueryService) -> None:
