@@ -62,6 +62,9 @@ on, through all digits and blanks that follow, and no other thread runs meanwhil
 """
 MAX_ORACLE_STRING = 1000
 """Characters of any string in Oracle's dialect, where each could be an interval."""
+MAX_DOTS = 100
+"""Dots of one name, and numbers behind each other: for some dialects sqlglot copies the name at each of them.
+"""
 MAX_NESTED_TYPES = 64
 """Types such as LIST<…> and STRUCT<…>."""
 MAX_NESTED_STRUCTS = 10
@@ -279,9 +282,15 @@ def _check(source: SourceText, tokens: Sequence[Token]) -> None:
 def _check_lengths(source: SourceText, tokens: Sequence[Token], dialect: Dialect) -> None:
     """Refuse tokens that take more than linear time."""
     is_oracle = isinstance(dialect, Oracle)
-    before = TokenType.SEMICOLON
+    before, dots = TokenType.SEMICOLON, 0
     for token in tokens:
         length, kind = len(token.text), token.token_type
+        if kind is TokenType.DOT or (kind is TokenType.NUMBER and before is TokenType.NUMBER):
+            dots += 1
+            if dots > MAX_DOTS:
+                raise source.error(f"The name has more than {MAX_DOTS} dots.", token.start)
+        elif before is not TokenType.DOT:
+            dots = 0
         if length > MAX_INTERVAL:
             if kind in LITERAL_TOKENS and before is TokenType.INTERVAL:
                 raise source.error(f"The interval has more than {MAX_INTERVAL} characters.", token.start)

@@ -42,6 +42,7 @@ from engine.sql.literals import MAX_STATEMENT_LENGTH, lift
 from engine.sql.parse import parse
 from engine.sql.text import SourceText, offset_of
 from engine.sql.tokens import (
+    MAX_DOTS,
     MAX_INTERVAL,
     MAX_NAME,
     MAX_ORACLE_STRING,
@@ -541,7 +542,7 @@ def test_calls_in_calls_are_looked_through_once_to_say_where_the_wrong_one_is(
     assert len(walked) == 1
 
 
-@pytest.mark.parametrize("dialect", ["duckdb", "oracle"])
+@pytest.mark.parametrize("dialect", ["duckdb", "oracle", "bigquery"])
 def test_what_stands_in_a_text_many_times_is_read_in_linear_time(dialect: str) -> None:
     """An INTERVAL of 100,000 digits, and a DESCRIBE before as many blanks, kept the interpreter for minutes."""
     slow = [
@@ -577,6 +578,7 @@ def reading_seconds(text: str, dialect: str) -> float:
         (f'SELECT 1 AS "{"x" * (MAX_NAME + 1)}"', "name has more than 1000 characters"),
         (f"SELECT 1::{'x' * (MAX_NAME + 1)}", "name has more than 1000 characters"),
         (f"SELECT {'1' * (MAX_NAME + 1)}", "number has more than 1000 digits"),
+        (f"SELECT a{'.b' * (MAX_DOTS + 1)} FROM t", "name has more than 100 dots"),
         (f"SELECT INTERVAL '{'1' * (MAX_INTERVAL + 1)}' DAY", "interval has more than 200 characters"),
     ],
 )
@@ -584,7 +586,7 @@ def test_pieces_of_a_text_have_a_length(sql: str, message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         parse(lift(sql, "duckdb"), "duckdb")
     # Which place it is depends on the piece; the others are as long as they may be.
-    shorter = re.sub(r"(x|1){5,}", lambda found: found[0][1:], sql, count=1)
+    shorter = re.sub(r"(x|1){5,}|(\.b){5,}", lambda found: found[0][2:], sql, count=1)
     assert parse(lift(shorter, "duckdb"), "duckdb").tree
 
 
