@@ -196,14 +196,16 @@ class _Breaking(DirectPeers):
         self._error = error
         self.may_break = threading.Event()
         self.may_break.set()
+        self._has_broken = False
         self.broken: _Broken | None = None
 
     def run(
         self, host: HostName, request: FragmentRequest, cancelled: Callable[[], bool] | None = None
     ) -> FragmentRows:
         rows = super().run(host, request, cancelled)
-        if host != HOSTS[1] or self.broken is not None:
+        if host != HOSTS[1] or self._has_broken:
             return rows
+        self._has_broken = True
         self.broken = _Broken(rows, self._batches, self._error, self.may_break)
         return self.broken
 
