@@ -8,6 +8,7 @@ is counted before.
 
 from __future__ import annotations
 
+import logging
 import re
 import sys
 from collections.abc import Sequence
@@ -82,6 +83,10 @@ tries one reading after another.
 
 FACTORIAL = "!"
 """Name of the type that stands for the operator behind an operand: `5!` is parsed as `5::"!"`."""
+
+# It warns of what it reads as a command or cannot write, with a part of the statement, as often as that is
+# there. Statements are not for the log, and what is refused is said to whoever has asked.
+logging.getLogger("sqlglot").disabled = True
 
 _OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE})
 _CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE})

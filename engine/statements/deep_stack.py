@@ -1,13 +1,13 @@
 """Room and time for long texts: parsers and planners recurse on the native stack, which must not run out, and
-nothing interrupts them.
+look at no clock.
 
 sqlglot's compiled parser takes up to 650 bytes of stack for each token that nests the next one (measured on
 all productions that were found to do so). What is known to nest is limited (`engine.sql.tokens`); the room is
 for what is not known.
 
 A long text takes up to some seconds of the interpreter, which statements of others need, too, and memory. So
-few are read at once, the longest alone, and who waits for one goes away when its time is over: it comes to
-its end by itself then, in vain.
+few are read at once, the longest alone, and who waits for one goes away when its time is over: an error is
+raised in its thread then, wherever that is.
 
 Short texts are read one after the other, beside the long ones, unless one takes long. Threads take turns with
 the interpreter every 0.1 ms: eight that parse together take as long as one after the other, and a lookup,
@@ -16,10 +16,12 @@ which wants it a dozen times, waits for all of them each time.
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Generic, TypeVar
 
@@ -27,7 +29,7 @@ from engine.duckdb.deadline import POLL_SECONDS, Deadline
 from engine.model.schema import StoreDefinition, StoreName
 from engine.plan.statement import ReadyStatement, make_ready
 from engine.sql.literals import LiftedText
-from engine.sql.tokens import MAX_TOKENS
+from engine.sql.tokens import MAX_TOKENS, dialect_of
 from engine.sql.versions import NO_MOMENTS, Moments
 from engine.telemetry.statement_ids import run_in_context
 
@@ -84,35 +86,73 @@ class _Places:
             self._changed.notify_all()
 
 
-class _Outcome(Generic[Made]):
-    """What comes of work on another thread. It holds that only until somebody has it, or has gone away.
+class _AbandonedError(BaseException):
+    """Nobody waits any more for what is being made."""
+
+
+class _Making(Generic[Made]):
+    """What is made on another thread, until it is made or nobody waits for it any more. It holds that only
+    until somebody has it.
 
     An error knows by its traceback who has raised it, and by that this object: as a `Future`, which keeps its
     error, each refused text would be a cycle with all its tokens and trees, and stay until a full collection
     finds it.
 
+    Args:
+        work: Makes it. An error may end it at any step: it changes nothing, and holds no lock but by `with`.
+
     Attributes:
         ended: Set at the end of the work.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, work: Callable[[], Made]) -> None:
         self.ended = threading.Event()
+        self._work = work
         self._lock = threading.Lock()
+        self._thread_id: int | None = None
         self._is_wanted = True
         self._made: list[Made] = []
         self._error: BaseException | None = None
 
-    def put(self, made: Made) -> None:
-        """Take note of what was made."""
+    def run(self) -> None:
+        """Do the work, on this thread.
+
+        Raises:
+            _AbandonedError: Nobody waits for it, which came to light at its very end. Interrupts may not have
+                been refused by then.
+        """
+        try:
+            with self._lock:
+                if not self._is_wanted:
+                    return
+                self._thread_id = threading.get_ident()
+            self._put(self._work())
+        except BaseException as error:  # noqa: BLE001 - it is raised where the result is waited for
+            self._fail(error)
+        finally:
+            self.refuse_interrupts()
+
+    def _put(self, made: Made) -> None:
         with self._lock:
             if self._is_wanted:
                 self._made.append(made)
 
-    def fail(self, error: BaseException) -> None:
-        """Take note that the work has failed."""
+    def _fail(self, error: BaseException) -> None:
         with self._lock:
             if self._is_wanted:
                 self._error = error
+
+    def refuse_interrupts(self) -> None:
+        """From now on nothing is raised in this thread from outside.
+
+        Raises:
+            _AbandonedError: It was raised before.
+        """
+        with self._lock:
+            self._thread_id = None
+        # Python looks for such errors in loops and at calls: what is on its way arrives here, if not before.
+        for _ in range(2):
+            pass
 
     def take(self) -> Made:
         """What was made; once, when the work has ended.
@@ -128,11 +168,26 @@ class _Outcome(Generic[Made]):
         finally:
             del error
 
-    def forget(self) -> None:
-        """Nobody waits any more."""
-        with self._lock:
-            self._is_wanted, self._error = False, None
-            self._made.clear()
+    def abandon(self) -> None:
+        """Nobody waits any more: the work ends at its next step of Python code."""
+        # The first may be lost, as where a finaliser of Python is at work. `_do_work` is made for two.
+        for _ in range(2):
+            with self._lock:
+                self._is_wanted, self._error = False, None
+                self._made.clear()
+                if self._thread_id is None:
+                    return
+                _raise_abandoned(self._thread_id)
+            if self.ended.wait(POLL_SECONDS):
+                return
+
+
+def _raise_abandoned(thread_id: int) -> None:
+    """Have a thread raise an `_AbandonedError` at its next step of Python code.
+
+    It cannot be taken back: Python would go on looking for it at each step, in all threads.
+    """
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread_id), ctypes.py_object(_AbandonedError))
 
 
 _places = _Places()
@@ -163,6 +218,8 @@ def ready_statement(
     Raises:
         LivestateError: As `make_ready`, or the statement must end before.
     """
+    # A dialect that is not known yet is imported, which nothing may end halfway.
+    dialect_of(dialect)
     work = partial(make_ready, lifted, dialect, tables, all_columns=all_columns, moments=moments)
     return work_on_text(lifted.source.text, work, deadline)
 
@@ -172,7 +229,7 @@ def work_on_text(text: str, work: Callable[[], Made], deadline: Deadline) -> Mad
 
     Args:
         text: The text.
-        work: Makes it, and changes nothing.
+        work: Makes it. An error may end it at any step: it changes nothing, and holds no lock but by `with`.
         deadline: When the statement must end.
 
     Returns:
@@ -195,18 +252,18 @@ def work_on_text(text: str, work: Callable[[], Made], deadline: Deadline) -> Mad
     if count > 1:
         # What the last long text has left are cycles, which hold much and are too few to be collected soon.
         gc.collect(1)
-    outcome = _Outcome[Made]()
+    making = _Making(work)
     try:
-        _start(run_in_context(partial(_fulfil, outcome, work, count)))
+        _start(run_in_context(partial(_do_work, making, count)))
     except BaseException:
         _places.give(count)
         raise
     try:
-        while not outcome.ended.wait(POLL_SECONDS):
+        while not making.ended.wait(POLL_SECONDS):
             deadline.check()
-        return outcome.take()
+        return making.take()
     finally:
-        outcome.forget()
+        making.abandon()
 
 
 def _start(work: Callable[[], None]) -> None:
@@ -219,11 +276,13 @@ def _start(work: Callable[[], None]) -> None:
             threading.stack_size(0)
 
 
-def _fulfil(outcome: _Outcome[Made], work: Callable[[], Made], places: int) -> None:
+def _do_work(making: _Making[Made], places: int) -> None:
     try:
-        outcome.put(work())
-    except BaseException as error:  # noqa: BLE001 - it is raised where the result is waited for
-        outcome.fail(error)
+        making.run()
+    except _AbandonedError:
+        # One more may come.
+        with suppress(_AbandonedError):
+            making.refuse_interrupts()
     finally:
         _places.give(places)
-        outcome.ended.set()
+        making.ended.set()

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import logging
 import os
@@ -11,7 +12,8 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from typing import cast
 
 import pyarrow as pa
 
@@ -83,15 +85,24 @@ def settle() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(*COLLECTION_THRESHOLDS)
-    if _take_turns not in gc.callbacks:
-        gc.callbacks.append(_take_turns)
+    if _give_way not in gc.callbacks:
+        gc.callbacks.append(_give_way)
 
 
-def _take_turns(phase: str, about: Mapping[str, int]) -> None:
-    """Called before and after each collection of garbage: between two steps of Python code other threads get
-    the interpreter if they wait for it, and sqlglot, which is compiled, has no such steps for the 100 ms that
-    it takes to cut 100,000 tokens.
+def _function_that_gives_way() -> Callable[[str, dict[str, int]], object]:
+    """To be called before and after each collection of garbage: sqlglot is compiled, and has no step at which
+    another thread could have the interpreter for the 100 ms that it takes to cut 100,000 tokens.
+
+    A function of C, which lets go of the interpreter and ignores its arguments: one of Python would be such a
+    step, too, but an error that is raised in the thread from outside (`engine.statements.deep_stack`) would
+    come up in it, and be lost.
     """
+    sched_yield = ctypes.CDLL(None).sched_yield
+    sched_yield.argtypes = (ctypes.py_object, ctypes.py_object)
+    return cast("Callable[[str, dict[str, int]], object]", sched_yield)
+
+
+_give_way = _function_that_gives_way()
 
 
 def stop_with_standard_input() -> None:

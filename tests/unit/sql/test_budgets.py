@@ -6,15 +6,12 @@ A process that is ended, and one that is held for ever, fail these tests by them
 
 from __future__ import annotations
 
-import gc
 import re
 import subprocess
 import sys
 import threading
 import time
-import weakref
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, cast
 
@@ -50,20 +47,13 @@ from engine.sql.tokens import (
     dialect_of,
     tokenize,
 )
-from engine.statements import deep_stack, statement_cache
+from engine.statements import statement_cache
 from engine.statements.column_names import ColumnNames
-from engine.statements.deep_stack import (
-    LONGEST_BESIDE_OTHERS,
-    MAX_LONG_TEXTS,
-    SHORT_TEXT,
-    ready_statement,
-    work_on_text,
-)
+from engine.statements.deep_stack import SHORT_TEXT, ready_statement
 from engine.statements.least_recently_used import CacheLimits
 from engine.statements.statement_cache import MAX_LIFTED_AT_ONCE, StatementCache
 from tests.fuzz.grammar import repeated_nests, texts_with_runs
 from tests.support.seeds import seeded_random
-from tests.support.waiting import wait_until
 
 TABLES = {
     StoreName("t"): define_store("t", pa.schema([("a", pa.int64()), ("b", pa.int64())]), ["a"], partitions=2)
@@ -150,61 +140,6 @@ def test_what_is_not_closed_is_read_once(piece: str, end: str, dialect: str) -> 
         parse(lift(text, dialect), dialect)
 
 
-def test_who_waits_for_a_long_text_goes_away_in_time() -> None:
-    is_over = threading.Event()
-    text = "x" * (SHORT_TEXT + 1)
-    for _ in range(MAX_LONG_TEXTS):
-        with pytest.raises(DeadlineExceeded):
-            work_on_text(text, is_over.wait, Deadline(0.01))
-    # All places are taken by what nobody waits for any more.
-    with pytest.raises(DeadlineExceeded):
-        work_on_text(text, lambda: 1, Deadline(0.01))
-    assert work_on_text("short", lambda: 1, Deadline(0.01)) == 1
-    is_over.set()
-    assert work_on_text(text, lambda: 1, NO_DEADLINE) == 1
-
-
-def test_short_texts_are_read_one_after_the_other_beside_long_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deep_stack, "MOST_TURN_SECONDS", 30.0)
-    begun, may_end, order = threading.Event(), threading.Event(), list[int]()
-
-    def work() -> None:
-        begun.set()
-        may_end.wait(10.0)
-        order.append(1)
-
-    with ThreadPoolExecutor(2) as others:
-        first = others.submit(work_on_text, "x" * SHORT_TEXT, work, NO_DEADLINE)
-        assert begun.wait(10.0)
-        second = others.submit(work_on_text, "short", lambda: order.append(2), NO_DEADLINE)
-        assert work_on_text("x" * (SHORT_TEXT + 1), lambda: 3, NO_DEADLINE) == 3
-        may_end.set()
-        first.result()
-        second.result()
-    assert order == [1, 2]
-
-
-def test_a_short_text_that_takes_long_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deep_stack, "MOST_TURN_SECONDS", 0.01)
-    begun, may_end = threading.Event(), threading.Event()
-
-    def work() -> None:
-        begun.set()
-        may_end.wait(10.0)
-
-    with ThreadPoolExecutor(1) as others:
-        running = others.submit(work_on_text, "short", work, NO_DEADLINE)
-        assert begun.wait(10.0)
-        assert work_on_text("short", lambda: 1, NO_DEADLINE) == 1
-        with pytest.raises(DeadlineExceeded):
-            work_on_text("short", lambda: 1, Deadline(0.0))
-        may_end.set()
-        running.result()
-    with pytest.raises(ZeroDivisionError):
-        work_on_text("short", lambda: 1 // 0, NO_DEADLINE)
-    assert work_on_text("short", lambda: 2, NO_DEADLINE) == 2
-
-
 def test_time_is_over_while_lists_are_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     is_over = threading.Event()
 
@@ -217,55 +152,6 @@ def test_time_is_over_while_lists_are_looked_for(monkeypatch: pytest.MonkeyPatch
     with pytest.raises(DeadlineExceeded):
         cache.ready_text("x" * (MAX_LIFTED_AT_ONCE + 1), "duckdb", TABLES, Deadline(0.0))
     is_over.set()
-
-
-def test_a_failed_long_text_leaves_its_place_to_others() -> None:
-    for _ in range(MAX_LONG_TEXTS + 1):
-        with pytest.raises(ZeroDivisionError):
-            work_on_text("x" * (SHORT_TEXT + 1), lambda: 1 // 0, NO_DEADLINE)
-
-
-@pytest.mark.parametrize("first", [True, False])
-def test_the_longest_texts_are_read_alone(first: bool) -> None:
-    """Two of 90,000 tokens at once take 200 MiB."""
-    texts = ["x" * (LONGEST_BESIDE_OTHERS + 1), "x" * (SHORT_TEXT + 1)]
-    begun, may_end = threading.Event(), threading.Event()
-
-    def work() -> None:
-        begun.set()
-        may_end.wait(10.0)
-
-    with ThreadPoolExecutor(1) as others:
-        running = others.submit(work_on_text, texts[0 if first else 1], work, NO_DEADLINE)
-        assert begun.wait(10.0)
-        with pytest.raises(DeadlineExceeded):
-            work_on_text(texts[1 if first else 0], lambda: 1, Deadline(0.05))
-        may_end.set()
-        running.result()
-    assert work_on_text(texts[0], lambda: 1, NO_DEADLINE) == 1
-
-
-class _Held:
-    """Something that can be referred to weakly."""
-
-
-def test_a_refused_long_text_leaves_nothing_behind() -> None:
-    """Its tokens and trees would wait for a full collection, which holds the host for a quarter of a second."""
-    left: list[weakref.ref[_Held]] = []
-
-    def refuse() -> None:
-        held = _Held()
-        left.append(weakref.ref(held))
-        raise InvalidInput("It is wrong.")
-
-    gc.disable()
-    try:
-        for _ in range(MAX_LONG_TEXTS):
-            with suppress(InvalidInput):
-                work_on_text("x" * (SHORT_TEXT + 1), refuse, NO_DEADLINE)
-        wait_until(lambda: all(each() is None for each in left), 10.0)
-    finally:
-        gc.enable()
 
 
 def test_budgets_say_what_to_do() -> None:
@@ -599,3 +485,12 @@ def test_strings_of_oracle_have_a_length() -> None:
         parse(lift(text, "oracle"), "oracle")
     assert parse(lift(text.replace("xx", "x", 1), "oracle"), "oracle").tree
     assert parse(lift(text, "duckdb"), "duckdb").tree
+
+
+@pytest.mark.parametrize(
+    "sql", ["SELECT json_extract('{}', '$[') AS v", "SELECT a FROM t TABLESAMPLE (BUCKET 1)"]
+)
+def test_parts_of_statements_are_not_logged(sql: str, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("DEBUG"), suppress(LivestateError):
+        ready_statement(lift(sql, "spark"), "spark", TABLES, NO_DEADLINE)
+    assert not caplog.records
