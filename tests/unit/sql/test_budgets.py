@@ -487,10 +487,9 @@ def test_strings_of_oracle_have_a_length() -> None:
     assert parse(lift(text, "duckdb"), "duckdb").tree
 
 
-@pytest.mark.parametrize(
-    "sql", ["SELECT json_extract('{}', '$[') AS v", "SELECT a FROM t TABLESAMPLE (BUCKET 1)"]
-)
-def test_parts_of_statements_are_not_logged(sql: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_parts_of_statements_are_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """sqlglot would: of a path that it cannot read, once for each."""
+    text = "SELECT json_extract('{}', '$[secret') AS v"
     with caplog.at_level("DEBUG"), suppress(LivestateError):
-        ready_statement(lift(sql, "spark"), "spark", TABLES, NO_DEADLINE)
+        ready_statement(lift(text, "spark"), "spark", TABLES, NO_DEADLINE)
     assert not caplog.records
