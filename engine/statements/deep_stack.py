@@ -23,6 +23,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
+from importlib import import_module
 from typing import Generic, TypeVar
 
 from engine.duckdb.deadline import POLL_SECONDS, Deadline
@@ -45,6 +46,10 @@ LONGEST_BESIDE_OTHERS = 50_000
 """Characters of a text that is read beside another long one. One of 90,000 tokens takes 100 MiB meanwhile."""
 MOST_TURN_SECONDS = 0.1
 """How long a short text waits for its turn: one that takes long must not hold up all others."""
+# An import that is ended halfway keeps its lock. sqlglot imports these when it needs them first.
+for name in ("optimizer.annotate_types", "optimizer.normalize_identifiers", "optimizer.simplify", "serde"):
+    import_module(f"sqlglot.{name}")
+
 _starting = threading.Lock()
 _reading_short_text = threading.Lock()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import subprocess
 import sys
 import threading
 import time
@@ -268,3 +269,41 @@ def _interrupt(places: list[int]) -> None:
     thread.join(PATIENCE_SECONDS)
     assert making.ended.is_set()
     assert deep_stack._places._free == MAX_LONG_TEXTS
+
+
+_IMPORTS_WHILE_READING = """
+import sys
+from engine.duckdb.deadline import NO_DEADLINE
+from engine.errors import LivestateError
+from engine.sql.literals import lift
+from engine.sql.tokens import dialect_of
+from engine.statements.deep_stack import ready_statement
+
+dialects, texts = sys.argv[1].split(), sys.argv[2:]
+for dialect in dialects:
+    dialect_of(dialect)
+before = set(sys.modules)
+for dialect in dialects:
+    for text in texts:
+        try:
+            ready_statement(lift(text, dialect), dialect, {}, NO_DEADLINE).logical
+        except LivestateError:
+            pass
+print(*sorted(set(sys.modules) - before))
+"""
+
+
+def test_nothing_is_imported_while_a_text_is_read() -> None:
+    """An import that is ended halfway would keep its lock for good."""
+    dialects = "duckdb spark bigquery snowflake oracle postgres mysql tsql clickhouse presto"
+    texts = [
+        "SELECT x, count(*) FROM (SELECT 1 AS x) AS a GROUP BY x HAVING count(*) > 1 ORDER BY 1 LIMIT 3",
+        "SELECT json_extract('{}', '$.a'), CAST('2024-01-01' AS DATE) + INTERVAL '1' DAY, current_timestamp",
+        "WITH c AS (SELECT 1 AS q) SELECT * FROM c JOIN c AS b ON c.q = b.q WHERE b.q IN (SELECT q FROM c)",
+        "SELECT ARRAY[1, 2][1], date_trunc('day', now()), 'a' || 'b', 7 / 2, x.y FROM (SELECT 1 AS y) AS x",
+        "SELECT a.b.c FROM a.b.c",
+        "SELECT (",
+    ]
+    command = [sys.executable, "-c", _IMPORTS_WHILE_READING, dialects, *texts]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=True)
+    assert done.stdout.split() == []
