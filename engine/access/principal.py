@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import cached_property
 
 from engine.access.claims import Claim
 from engine.access.scope import Grant, Scope, scope_of
+from engine.cached_property import cached_property
 from engine.errors import Forbidden
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TypeVar
 
 import numpy as np
@@ -15,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from engine.access.principal import EngineLimit
+from engine.cached_property import cached_property
 from engine.coordinator.coordinator import Coordinator
 from engine.coordinator.distributed_query import DistributedQuery
 from engine.coordinator.lag_limit import LagLimit

@@ -37,6 +37,8 @@ _OTHER_TYPE = re.compile(
 """What the engine says of `list_resize` of a VARIANT."""
 _NO_NESTED_TYPE = re.compile(r"\w+Type::\w+ called on a non-(\w+) type: (\S+)")
 """Likewise, with a third argument."""
+_NO_NUMBER_TYPE = re.compile(r"(\w+): unexpected physical type")
+"""What `decimal_division` says of integers."""
 _UNEXPECTED_REFUSAL = re.compile(r"threw an execution error, but [^\n]*? Error: ([^\n]+)")
 _INVALID = frozenset(
     {
@@ -205,6 +207,9 @@ def _read_refusal(failure: Failure) -> Failure:
     if found is not None:
         told = f"A function that takes a {found[1]} was given a {found[2]}: cast it to another type."
         return Failure(_REFUSED_BY_FUNCTION, told)
+    found = _NO_NUMBER_TYPE.match(failure.message) if failure.kind == "internal" else None
+    if found is not None:
+        return Failure(_REFUSED_BY_FUNCTION, f"{found[1]} takes no numbers of this type: cast them.")
     found = _UNEXPECTED_REFUSAL.search(failure.message) if failure.kind == "internal" else None
     return failure if found is None else Failure(_REFUSED_BY_FUNCTION, f"{found[1].strip()}.")
 

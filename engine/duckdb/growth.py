@@ -32,6 +32,10 @@ MAX_LISTED_COPIES = 300
 """How often something of a text is planned, at the most, that stands before lists behind each other."""
 MOST_NESTED_CALLS = 3
 """Calls in each other that are taken for a name where they stand before a list."""
+MAX_LISTED = 1000
+"""Commas of a text: the engine holds 2,048 values of each column and key that is listed, in several places
+and for each of its threads, which it does not count: some 60 KB for one of texts.
+"""
 MAX_JOINS = 40
 """Joins of a text that is bound in this process: the engine binds long chains of lateral ones for minutes."""
 MAX_NESTING = 16
@@ -106,7 +110,7 @@ _LARGEST_OF = {
 }
 """Aggregates that are so, too, where they have more arguments than these: the number of values wanted."""
 
-BREAKING_FUNCTIONS = frozenset({"json_structure"})
+BREAKING_FUNCTIONS = frozenset({"decimal_division", "json_structure"})
 """They can fail so that their engine has to be started anew."""
 
 _IN_WORKER = MULTIPLYING_FUNCTIONS | UNMEASURED_FUNCTIONS | SLOW_FUNCTIONS | BREAKING_FUNCTIONS
@@ -215,6 +219,8 @@ def _planning_weight(sql: str) -> tuple[float, int]:
 @lru_cache(256)
 def _can_grow(sql: str) -> bool:
     """Remembered, because a statement asks more than once: when it is bound, and when it runs."""
+    if sql.count(",") > MAX_LISTED:
+        return True
     text = sql.lower()
     calls = _CALL.findall(text)
     if not _IN_WORKER.isdisjoint(calls) or _MULTIPLYING.search(text):

@@ -15,7 +15,6 @@ import time
 from collections import OrderedDict
 from dataclasses import dataclass
 from enum import Enum
-from functools import cached_property
 from itertools import chain
 from types import TracebackType
 from typing import NamedTuple
@@ -23,6 +22,7 @@ from typing import NamedTuple
 import pyarrow as pa
 from sqlglot import exp
 
+from engine.cached_property import cached_property
 from engine.duckdb.deadline import POLL_SECONDS, Deadline
 from engine.errors import Cancelled, DeadlineExceeded
 from engine.exec.query_result import QueryMetadata, QueryResult

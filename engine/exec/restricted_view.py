@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
+from engine.cached_property import cached_property
 from engine.exec.kernels import count_passing, passing_batches, passing_rows, row_mask, row_passes
 from engine.model.schema import Epoch, StoreDefinition
 from engine.plan.row_tests import EVERY_ROW, RowTest, columns_of

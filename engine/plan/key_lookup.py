@@ -6,12 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TypeGuard
 
 import pyarrow as pa
 from sqlglot import exp
 
+from engine.cached_property import cached_property
 from engine.model.partitioning import value_partitioner
 from engine.model.schema import PartitionId, StoreDefinition, StoreName
 from engine.plan.plans import Plan, RowsPlan

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from functools import cached_property
 
 import pyarrow as pa
 from sqlglot import exp
 
+from engine.cached_property import cached_property
 from engine.model.schema import StoreDefinition
 from engine.plan.conditions import conditions
 from engine.plan.intervals import IntervalFinder

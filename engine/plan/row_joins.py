@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import pyarrow as pa
 from sqlglot import exp
 
+from engine.cached_property import cached_property
 from engine.model.schema import StoreDefinition
 from engine.sql.bind import BoundStatement, StoreReference
 

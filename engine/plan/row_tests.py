@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from functools import cached_property
 
 import pyarrow as pa
 from sqlglot import exp
 
+from engine.cached_property import cached_property
 from engine.model.schema import StoreDefinition
 from engine.plan.points import exact_operand, exact_operands, floating_type, listed_values
 from engine.plan.predicates import (

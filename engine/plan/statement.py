@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 
 import pyarrow as pa
 from sqlglot import exp
 
+from engine.cached_property import cached_property
 from engine.errors import InvalidInput
 from engine.model.schema import StoreDefinition, StoreName
 from engine.plan.arguments import argument_types

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import pyarrow as pa
 from sqlglot import exp
 
+from engine.cached_property import cached_property
 from engine.errors import LimitExceeded, NotFound, Unsupported
 from engine.model.catalog_names import CATALOG, SCHEMA
 from engine.model.schema import StoreDefinition, StoreName

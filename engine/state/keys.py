@@ -18,7 +18,6 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from enum import Enum
-from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -26,6 +25,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from engine.cached_property import cached_property
 from engine.state.prefixes import Prefixes
 
 Keys: TypeAlias = npt.NDArray[Any] | pa.Array

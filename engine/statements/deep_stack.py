@@ -21,7 +21,6 @@ import gc
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from typing import Generic, TypeVar
@@ -46,9 +45,15 @@ LONGEST_BESIDE_OTHERS = 50_000
 """Characters of a text that is read beside another long one. One of 90,000 tokens takes 100 MiB meanwhile."""
 MOST_TURN_SECONDS = 0.1
 """How long a short text waits for its turn: one that takes long must not hold up all others."""
-# An import that is ended halfway keeps its lock. sqlglot imports these when it needs them first.
-for name in ("optimizer.annotate_types", "optimizer.normalize_identifiers", "optimizer.simplify", "serde"):
-    import_module(f"sqlglot.{name}")
+for name in (
+    "dateutil.relativedelta",
+    "sqlglot.optimizer.annotate_types",
+    "sqlglot.optimizer.normalize_identifiers",
+    "sqlglot.optimizer.simplify",
+    "sqlglot.serde",
+):
+    # sqlglot imports it when it is needed first. An import that is ended halfway may keep its lock.
+    import_module(name)
 
 _starting = threading.Lock()
 _reading_short_text = threading.Lock()
@@ -286,8 +291,10 @@ def _do_work(making: _Making[Made], places: int) -> None:
         making.run()
     except _AbandonedError:
         # One more may come.
-        with suppress(_AbandonedError):
+        try:  # noqa: SIM105 - `suppress` would be more steps, at which it could come
             making.refuse_interrupts()
+        except _AbandonedError:
+            pass
     finally:
         _places.give(places)
         making.ended.set()

@@ -39,7 +39,7 @@ class Extra:
 HOST = Extra(
     "host",
     "the host's packages",
-    ("argon2", "cryptography", "duckdb", "jwt", "prometheus_client", "rocksdict", "sqlglot"),
+    ("argon2", "cryptography", "dateutil", "duckdb", "jwt", "prometheus_client", "rocksdict", "sqlglot"),
 )
 SPARK = Extra("spark", "Spark's packages", ("pyspark",))
 KAFKA = Extra("kafka", "Kafka's client", ("confluent_kafka",))

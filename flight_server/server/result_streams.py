@@ -115,8 +115,10 @@ class _Sending:
             self._call.audited.count(batch.num_rows, batch.nbytes)
 
     def close(self) -> None:
-        self._result.close()
-        self._call.end()
+        try:
+            self._result.close()
+        finally:
+            self._call.end()
 
     def __del__(self) -> None:
         # Flight drops the stream of a client that went away, without a word; a generator that never began

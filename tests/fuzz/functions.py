@@ -41,6 +41,14 @@ BY_TYPE = {
     "VARIANT": ("1::VARIANT", "range(100000)::VARIANT", "NULL::VARIANT"),
 }  # fmt: skip
 EVERYTHING = (*TEXTS, *LISTS, *WHOLE, *NUMBERS, *(each for values in BY_TYPE.values() for each in values))
+OF_EACH_TYPE = (
+    "true", "1::TINYINT", "2::UTINYINT", "3::SMALLINT", "4::USMALLINT", "5::INTEGER", "6::UINTEGER", "7::BIGINT", "8::UBIGINT", "9::HUGEINT", "10::UHUGEINT",
+    "1.5::FLOAT", "2.5::DOUBLE", "3.5::DECIMAL(4, 1)", "4.125::DECIMAL(18, 3)", "5::DECIMAL(38, 0)", "12::BIGNUM", "'abc'", "'12'", "'ab'::BLOB", "'0101'::BIT",
+    "DATE '2024-01-02'", "TIMESTAMP '2024-01-02 03:04:05'", "TIMESTAMPTZ '2024-01-02 03:04:05+00'", "TIMESTAMP_NS '2024-01-02 03:04:05'", "TIMESTAMP_S '2024-01-02 03:04:05'",
+    "TIME '03:04:05'", "TIMETZ '03:04:05+00'", "INTERVAL 1 DAY", "UUID '12345678-1234-1234-1234-123456789012'", "[1, 2]", "['a', 'b']", "[[1], [2]]", "[1, 2, 3]::INTEGER[3]",
+    "[1.0, 2.0]::DOUBLE[2]", "{{'a': 1, 'b': 'x'}}", "MAP {{'a': 1}}", "union_value(a := 1)", "'{{\"a\": 1}}'::JSON", "1::VARIANT", "'a'::ENUM('a', 'b')", "NULL",
+)  # fmt: skip
+"""A plain value of each type: what takes any type, or one that others are cast to, gets all of them."""
 _ARRAYS = ("[1.0, 2.0, 3.0]::FLOAT[3]", "range(1000)::DOUBLE[1000]", "NULL::FLOAT[3]")
 _WHOLES = {"BIGINT", "INTEGER", "HUGEINT", "UHUGEINT", "UBIGINT", "UINTEGER", "SMALLINT", "USMALLINT"}
 _TIMES = {"TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "TIMESTAMP_NS", "TIMESTAMPTZ_NS", "TIMESTAMP_S", "TIMESTAMP_MS"}  # fmt: skip
@@ -178,7 +186,8 @@ _BEHIND = (
 
 def _argument(kind: str, random: Random, depth: int) -> str:
     if kind.upper().startswith("LAMBDA") or depth == 0 or random.random() < 0.7:
-        samples = _samples(kind) if random.random() < 0.93 else EVERYTHING
+        chance = random.random()
+        samples = _samples(kind) if chance < 0.9 else EVERYTHING if chance < 0.95 else OF_EACH_TYPE
         return random.choice(samples).replace("{{", "{").replace("}}", "}")
     while True:
         inner = random.choice(_overloads(random.choice(_names())))

@@ -282,25 +282,30 @@ from engine.statements.deep_stack import ready_statement
 dialects, texts = sys.argv[1].split(), sys.argv[2:]
 for dialect in dialects:
     dialect_of(dialect)
-before = set(sys.modules)
+tried = set()
+class Finder:
+    def find_spec(name, path=None, target=None):
+        tried.add(name)
+sys.meta_path.insert(0, Finder)
 for dialect in dialects:
     for text in texts:
         try:
             ready_statement(lift(text, dialect), dialect, {}, NO_DEADLINE).logical
         except LivestateError:
             pass
-print(*sorted(set(sys.modules) - before))
+print(*sorted(tried))
 """
 
 
 def test_nothing_is_imported_while_a_text_is_read() -> None:
-    """An import that is ended halfway would keep its lock for good."""
+    """An import that is ended halfway would keep its lock for good, even that of a module that is away."""
     dialects = "duckdb spark bigquery snowflake oracle postgres mysql tsql clickhouse presto"
     texts = [
         "SELECT x, count(*) FROM (SELECT 1 AS x) AS a GROUP BY x HAVING count(*) > 1 ORDER BY 1 LIMIT 3",
         "SELECT json_extract('{}', '$.a'), CAST('2024-01-01' AS DATE) + INTERVAL '1' DAY, current_timestamp",
         "WITH c AS (SELECT 1 AS q) SELECT * FROM c JOIN c AS b ON c.q = b.q WHERE b.q IN (SELECT q FROM c)",
         "SELECT ARRAY[1, 2][1], date_trunc('day', now()), 'a' || 'b', 7 / 2, x.y FROM (SELECT 1 AS y) AS x",
+        "SELECT a[date_diff('day', DATE '2024-01-01', DATE '2024-01-02' + INTERVAL '1' DAY)] FROM t",
         "SELECT a.b.c FROM a.b.c",
         "SELECT (",
     ]

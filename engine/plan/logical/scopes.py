@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 
 from sqlglot import exp
 
+from engine.cached_property import cached_property
 from engine.plan.logical.function_properties import is_aggregate, is_volatile
 from engine.plan.logical.trees import column, text, unwrap
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from math import ceil, inf, prod
 
 import pyarrow as pa
 from sqlglot import exp
 
+from engine.cached_property import cached_property
 from engine.model.schema import StoreName
 from engine.plan.logical.selects import where_of
 from engine.plan.logical.trees import free_aliases, own_queries, unwrap, used_arguments

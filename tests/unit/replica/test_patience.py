@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -13,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.cached_property import cached_property
 from engine.changelog import Changelog, open_appender
 from engine.model.schema import Epoch
 from engine.replica.commit_queue import MOST_EPOCHS_TOGETHER, stopping_point
