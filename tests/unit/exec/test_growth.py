@@ -612,6 +612,8 @@ def test_a_function_that_takes_a_type_and_does_not_is_no_defect(service: QuerySe
 def test_a_division_of_other_numbers_than_decimals_is_no_defect(service: QueryService) -> None:
     with pytest.raises(InvalidInput, match="decimal_division takes no numbers of this type"):
         service.execute("SELECT decimal_division(v, 3) FROM (VALUES (1::UBIGINT)) t(v)").read_all()
+    # The engine of the worker alone is started anew.
+    assert needs_worker("SELECT decimal_division(a, b) FROM t")
     assert service.execute("SELECT decimal_division(1.5, 2.0) AS v").read_all().to_pylist()[0]["v"] == 0.75
 
 
