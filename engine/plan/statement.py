@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -27,6 +28,9 @@ from engine.sql.parameters import fix_types
 from engine.sql.parse import StatementClass, copy_without_positions, parse
 from engine.sql.versions import NO_MOMENTS, Moments
 
+_MARK = re.compile(r"\$([0-9]+)")
+_MARK_OR_QUOTED = re.compile(r"""'[^']*+'|"[^"]*+"|\$(?P<mark>[0-9]+)""")
+_MOST_DIGITS = 6
 _QUERIES = frozenset({StatementClass.QUERY, StatementClass.EXPLAIN, StatementClass.EXPLAIN_ANALYZE})
 
 
@@ -134,7 +138,23 @@ def _engine_sql(bound: BoundStatement, types: tuple[pa.DataType | None, ...]) ->
         tree = fix_types(copy_without_positions(bound.tree), types)
     except RecursionError as error:
         raise InvalidInput("The statement nests too deeply.") from error
-    return engine_text(tree, copy=False)
+    text = engine_text(tree, copy=False)
+    _check_marks(text, len(types))
+    return text
+
+
+def _check_marks(text: str, parameters: int) -> None:
+    """Refuse a text with marks that are no parameters of the statement: of one with `$999999999` the engine
+    wants all parameters before, and lists them.
+    """
+
+    def is_beyond(number: str | None) -> bool:
+        return number is not None and (len(number) > _MOST_DIGITS or int(number) > parameters)
+
+    if any(map(is_beyond, _MARK.findall(text))) and any(
+        is_beyond(found["mark"]) for found in _MARK_OR_QUOTED.finditer(text)
+    ):
+        raise InvalidInput("The statement has a numbered mark where no parameter can be.")
 
 
 def make_ready(

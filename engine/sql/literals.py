@@ -174,7 +174,8 @@ def lift(text: str, dialect: str, *, lists: bool = True) -> LiftedText:
         lists: Whether to lift lists.
 
     Returns:
-        The lifted text. Parameter marks have become `$1`, `$2`, ….
+        The lifted text. Parameter marks have become `$1`, `$2`, …; in other dialects `@1`, `@2`, …, as many
+        of these read `$1` as a name.
 
     Raises:
         LimitExceeded: It has too many parameters, or is too long.
@@ -183,15 +184,16 @@ def lift(text: str, dialect: str, *, lists: bool = True) -> LiftedText:
     lists = lists and duckdb and LIST_PREFIX not in text
     if not lists and "?" not in text:
         return LiftedText(SourceText(text, text))
-    return _Lifter(text, lists).run(_SKIPPED if duckdb else _MARKS_WITH_BACKSLASH)
+    return _Lifter(text, lists, "$" if duckdb else "@").run(_SKIPPED if duckdb else _MARKS_WITH_BACKSLASH)
 
 
 class _Lifter:
     """One pass over a text; the parts that stay are copied, the others replaced."""
 
-    def __init__(self, text: str, lists: bool) -> None:
+    def __init__(self, text: str, lists: bool, sign: str) -> None:
         self._text = text
         self._lists = lists
+        self._sign = sign
         self._found: list[LiteralList] = []
         self._marks = 0
         self._parts: list[str] = []
@@ -211,7 +213,7 @@ class _Lifter:
                 if self._marks > MAX_PARAMETERS:
                     raise too_many_parameters_error()
                 # A `?` may touch a following digit or word, and `$1` must not.
-                self._replace(found.start(), found.end(), f" ${self._marks} ")
+                self._replace(found.start(), found.end(), f" {self._sign}{self._marks} ")
             elif found.lastgroup == "lift" and self._lists:
                 place = self._lift(found)
             elif found.lastgroup == "strange":

@@ -80,6 +80,8 @@ _SHOW_COLUMNS = re.compile(
 )
 """How a SHOW begins that describes a store."""
 _STRING = re.compile(r"'[^']*+'")
+_PLAIN_NAME = re.compile(r"[^\W\d]\w*")
+_NUMBERED_MARK = re.compile(r"\$\d+", re.ASCII)
 _HEX_DIGITS = re.compile(r"(?:[0-9A-Fa-f]{2})*")
 
 _PATH_PARTS = (exp.JSONPathRoot, exp.JSONPathKey, exp.JSONPathSubscript, exp.JSONPathWildcard)
@@ -291,6 +293,7 @@ def _tree(source: SourceText, body: str, dialect: str) -> exp.Expr:
     _read_arrows(source, tokens if dialect == "duckdb" else (), statements[0])
     _check_intervals(source, tokens if dialect == "duckdb" else ())
     _check_clock_arguments(source, statements[0])
+    _write_out_names(statements[0], dialect)
     return _balance_conditions(_write_out_literals(source, statements[0]))
 
 
@@ -401,6 +404,20 @@ def _write_out_literals(source: SourceText, tree: exp.Expr) -> exp.Expr:
         elif node.args["to"].args.get("kind") == FACTORIAL:
             node.replace(exp.Anonymous(this="factorial", expressions=[node.this]))
     return tree
+
+
+def _write_out_names(tree: exp.Expr, dialect: str) -> None:
+    """Put names in quotation marks that are names in their dialect alone: the engine would read `$9` as a
+    parameter, `$$a$$` as a string, and `#1` as a column by its place. `$1` where a value may stand is one.
+    """
+    for node in [] if dialect == "duckdb" else list(tree.find_all(exp.Identifier)):
+        name, column = str(node.this), node.parent
+        if node.args.get("quoted") or not name or _PLAIN_NAME.fullmatch(name):
+            continue
+        if isinstance(column, exp.Column) and _NUMBERED_MARK.fullmatch(name) and not column.args.get("table"):
+            column.replace(exp.Placeholder(this=name[1:]))
+        else:
+            node.set("quoted", True)
 
 
 def _balance_conditions(tree: exp.Expr) -> exp.Expr:

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
+import pyarrow as pa
 import pytest
+from sqlglot.dialects.dialect import Dialects
 
-from engine.errors import InvalidInput
+from engine.errors import InvalidInput, LivestateError
+from engine.model.schema import StoreName, define_store
+from engine.plan.statement import make_ready
+from engine.sql.literals import lift
 from engine.sql.masked_values import mask_values
 from engine.sql.tokens import dialect_of
+
+TABLES = {
+    StoreName("t"): define_store("t", pa.schema([("a", pa.int64()), ("b", pa.int64())]), ["a"], partitions=2)
+}
 
 MEANWHILE = """
 import threading
@@ -56,3 +66,46 @@ def test_values_are_masked_as_the_dialect_has_them() -> None:
     assert mask_values("SELECT a // 17", "snowflake") == "SELECT a"
     assert mask_values("SELECT x'17' // 17") == "SELECT ? // ?"
     assert mask_values("SELECT 17", "klingon").startswith("(a text that cannot")
+
+
+DIALECTS = sorted(each.value for each in Dialects if each.value and each.value not in ("dax", "prql"))
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_parameters_are_marked_alike_in_all_dialects(dialect: str) -> None:
+    """Most read `$1`, which stands for a `?`, as a name."""
+    text = "SELECT sum(a + ?) AS q FROM t WHERE a BETWEEN ? AND ? AND b IN (?, ?) AND a <> ? LIMIT ?"
+    ready = make_ready(lift(text, dialect), dialect, TABLES)
+    assert [slot.name for slot in ready.bound.parameters] == [str(number) for number in range(1, 8)]
+    assert ready.sql.count("$") == 7
+    if dialect != "clickhouse":
+        ready = make_ready(lift("SELECT a FROM t WHERE a = $2 OR a = $1", dialect), dialect, TABLES)
+        assert [slot.name for slot in ready.bound.parameters] == ["1", "2"]
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_names_of_a_dialect_are_no_marks_of_the_engine(dialect: str) -> None:
+    """For `$9223372036854775807` the engine lists all parameters before, until memory ends."""
+    mark = "$9223372036854775807"
+    for text in (
+        f"SELECT {mark}",
+        f"SELECT a AS {mark} FROM t",
+        f"SELECT a::{mark} FROM t",
+        f"SELECT a COLLATE {mark} FROM t",
+        f"SELECT * FROM t TABLESAMPLE {mark} PERCENT",
+        f"SELECT extract({mark} FROM a) FROM t",
+        f"SELECT {mark} FROM {mark}",
+        f"SELECT {mark}(a) FROM t",
+    ):
+        try:
+            ready = make_ready(lift(text, dialect), dialect, TABLES)
+        except LivestateError:
+            continue
+        outside = re.sub(r"'[^']*'|\"[^\"]*\"", "", ready.sql)
+        assert "$" not in outside, text
+
+
+def test_signs_in_names_are_a_part_of_them() -> None:
+    for name, dialect in (("$$a$$", "bigquery"), ("#1", "redshift"), ("a$b", "oracle")):
+        ready = make_ready(lift(f"SELECT a AS {name} FROM t", dialect), dialect, TABLES)
+        assert f'a AS "{name}"' in ready.sql

@@ -80,7 +80,7 @@ def test_places_map_back() -> None:
 
 def test_marks_are_numbered_outside_of_strings() -> None:
     assert lift("SELECT ?, '?', \"?\", ? -- ?", "duckdb").source.text == "SELECT  $1 , '?', \"?\",  $2  -- ?"
-    assert lift("SELECT ?, 'it\\'s ?', `?`, ?", "spark").source.text == "SELECT  $1 , 'it\\'s ?', `?`,  $2 "
+    assert lift("SELECT ?, 'it\\'s ?', `?`, ?", "spark").source.text == "SELECT  @1 , 'it\\'s ?', `?`,  @2 "
 
 
 ITEMS = {
