@@ -144,8 +144,8 @@ def _engine_sql(bound: BoundStatement, types: tuple[pa.DataType | None, ...]) ->
 
 
 def _check_marks(text: str, parameters: int) -> None:
-    """Refuse a text with marks that are no parameters of the statement: of one with `$999999999` the engine
-    wants all parameters before, and lists them.
+    """Refuse a text with marks that are no parameters of the statement: for `$999999999` the engine's client
+    makes a list of so many values.
     """
 
     def is_beyond(number: str | None) -> bool:

@@ -85,7 +85,7 @@ def test_parameters_are_marked_alike_in_all_dialects(dialect: str) -> None:
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_names_of_a_dialect_are_no_marks_of_the_engine(dialect: str) -> None:
-    """For `$9223372036854775807` the engine lists all parameters before, until memory ends."""
+    """For `$9223372036854775807` the engine's client makes a list of so many values, until memory ends."""
     mark = "$9223372036854775807"
     for text in (
         f"SELECT {mark}",
