@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 import weakref
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from types import FrameType
@@ -144,12 +145,17 @@ def _long_threads() -> int:
 
 
 @pytest.fixture
-def thread_errors(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """Errors that ended a thread, or were lost."""
+def thread_errors(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[object]]:
+    """Errors that ended a thread, or were lost. They are where garbage is collected within functions of
+    Python, of which a host has none and the tests of others leave some.
+    """
     found: list[object] = []
     monkeypatch.setattr(threading, "excepthook", found.append)
     monkeypatch.setattr(sys, "unraisablehook", found.append)
-    return found
+    callbacks = gc.callbacks.copy()
+    gc.callbacks.clear()
+    yield found
+    gc.callbacks[:] = callbacks
 
 
 def test_work_ends_when_nobody_waits_for_it_any_more(thread_errors: list[object]) -> None:

@@ -59,7 +59,7 @@ TABLES = {
     StoreName("t"): define_store("t", pa.schema([("a", pa.int64()), ("b", pa.int64())]), ["a"], partitions=2)
 }
 TIMES = 20_000
-RUN_CHARACTERS, MOST_RUN_SECONDS = 6000, 0.1
+RUN_CHARACTERS, MOST_RUN_SECONDS = 6000, 0.3
 MOST_NEST_SECONDS = 0.8
 NESTED: dict[str, Callable[[int], str]] = {
     "FROM": lambda n: "FROM " * n + "t",
