@@ -1,4 +1,4 @@
-"""A property that is worked out once."""
+"""A property of a statement that is worked out once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ class cached_property(Generic[Value]):  # noqa: N801 - as in functools
     """As `functools.cached_property` from Python 3.12 on: without a lock.
 
     That of 3.11 holds one for all instances of a class while it works a value out: who asks another instance
-    waits, whatever its time-out. Here two threads may both work a value out; all get that of the first.
+    waits, whatever its time-out. Here two threads may both work a value out; all get that of the first. What
+    is stored keeps functools' own: when an epoch lands, several threads ask for the same at once.
 
     Args:
         work_out: Gives the value of an instance, which has a `__dict__`.

@@ -10,11 +10,11 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Protocol
 
 import pyarrow as pa
 
-from engine.cached_property import cached_property
 from engine.cluster.reports import GroupReport, StoreReport
 from engine.errors import Unavailable
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName

@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
-from engine.cached_property import cached_property
 from engine.changelog.commit import BEFORE_FIRST, Commit, DataFile
 from engine.model.row_checksum import RowChecksum
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreName

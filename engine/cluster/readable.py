@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
-from engine.cached_property import cached_property
 from engine.cluster.reports import GroupReport, HostName, HostReport
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
 

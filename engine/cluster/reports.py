@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NewType
 
-from engine.cached_property import cached_property
 from engine.model.distinct_sketch import Sketch
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreName
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
-from engine.cached_property import cached_property
 from engine.cluster.readable import (
     GroupReading,
     Hosts,

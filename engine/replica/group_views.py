@@ -7,13 +7,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 from weakref import WeakSet
 
 import numpy as np
 import numpy.typing as npt
 
-from engine.cached_property import cached_property
 from engine.cluster.refusals import epochs_in_words
 from engine.cluster.reports import ReadableEpoch
 from engine.errors import LimitExceeded, NotFound, Unavailable

@@ -6,6 +6,7 @@ import itertools
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import repeat
 from threading import Lock
 from typing import Any, NamedTuple
@@ -14,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from engine.cached_property import cached_property
 from engine.scan import FOUND_COLUMN
 from engine.state.delete_vector import DeleteVector
 from engine.state.keys import Keys, Needle, Rows, find, find_one

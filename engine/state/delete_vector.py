@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate
 
 import numpy as np
 import numpy.typing as npt
 
-from engine.cached_property import cached_property
 from engine.state.damage import damage_error
 from engine.state.few_values import values_at
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from enum import Enum
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -25,7 +26,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine.cached_property import cached_property
 from engine.state.prefixes import Prefixes
 
 Keys: TypeAlias = npt.NDArray[Any] | pa.Array

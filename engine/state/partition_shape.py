@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
-from engine.cached_property import cached_property
 from engine.model.kinds import order_column, time_column
 from engine.model.schema import StoreDefinition, time_in_key
 from engine.model.sql_types import sql_type

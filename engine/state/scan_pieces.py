@@ -6,13 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby, pairwise
 from operator import attrgetter
 from typing import NamedTuple, TypeAlias
 
 import pyarrow as pa
 
-from engine.cached_property import cached_property
 from engine.model.schema import StoreDefinition
 from engine.scan import Interval
 from engine.state.scan_encoding import can_repeat, encode, encoded_type, repeats

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from engine.cached_property import cached_property
 from engine.model.columns import Column
 from engine.model.distinct_sketch import Sketch
 from engine.state import keys as sort_keys

@@ -6,11 +6,11 @@ import weakref
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine.cached_property import cached_property
 from engine.model.schema import TOMBSTONE_COLUMN
 from engine.state import keys as sort_keys
 from engine.state.buffered_storage import BufferedStorage

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from engine.cached_property import cached_property
 from engine.state.few_values import values_at
 
 STRIDE = 32

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from types import MappingProxyType
 from typing import NamedTuple
@@ -13,7 +14,6 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from engine.cached_property import cached_property
 from engine.errors import NotFound
 from engine.model.partitioning import partition_of, value_partitioner
 from engine.model.schema import Epoch, PartitionId, StoreDefinition

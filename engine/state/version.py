@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 
-from engine.cached_property import cached_property
 from engine.model.schema import Epoch
 from engine.processes.right_of_way import RIGHT_OF_WAY
 from engine.state import keys as sort_keys

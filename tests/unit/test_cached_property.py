@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
 
 from engine.cached_property import cached_property
 from tests.support.waiting import PATIENCE_SECONDS
+
+ROOT = Path(__file__).parents[2]
 
 
 class _Worker:
@@ -58,3 +63,9 @@ def test_a_value_is_worked_out_once_and_is_the_same_for_all() -> None:
         first, second = (others.submit(lambda: together.value) for _ in range(2))
         assert first.result(PATIENCE_SECONDS) is second.result(PATIENCE_SECONDS) is together.value
     assert together.times == 2
+
+
+@pytest.mark.parametrize("room", ["access", "coordinator", "exec", "plan", "sql", "statements"])
+def test_statements_do_not_wait_for_each_other(room: str) -> None:
+    for path in (ROOT / "engine" / room).rglob("*.py"):
+        assert "functools import cached_property" not in path.read_text(), path

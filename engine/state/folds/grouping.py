@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from engine.cached_property import cached_property
 from engine.state.keys import Rows
 
 Mask = npt.NDArray[np.bool_]
