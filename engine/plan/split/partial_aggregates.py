@@ -36,6 +36,7 @@ from engine.plan.logical.trees import conjunction, text
 from engine.plan.split.aggregate_calls import AggregateCall, call_of, filter_aggregate
 from engine.plan.split.numeric import is_number
 from engine.plan.split.partials import NotSplitError, PartialRows
+from engine.sql.functions import function_name
 
 Entry = Callable[[AggregateCall, PartialRows], exp.Expr]
 
@@ -319,6 +320,14 @@ def _list(call: AggregateCall, parts: PartialRows) -> exp.Expr:
     return _function("flatten", filter_aggregate(_function("list", value), _is_present(value.copy())))
 
 
+def _is_row(value: exp.Expr) -> bool:
+    """Whether the engine takes a value for several where rows are grouped by it: in the rows of another
+    grouping set it is then a row of NULLs, and not NULL.
+    """
+    inner = value.unnest()
+    return isinstance(inner, exp.Tuple) or (isinstance(inner, exp.Func) and function_name(inner) == "row")
+
+
 def gather_arguments(call: AggregateCall, parts: PartialRows) -> exp.Expr:
     """Hosts send the arguments of every row in a list, and the merge runs the very same call over the
     elements of all lists.
@@ -348,7 +357,9 @@ def gather_arguments(call: AggregateCall, parts: PartialRows) -> exp.Expr:
     )
     is_set = call.is_distinct or call.name == "approx_distinct"
     if is_set and alone and call.name in _OF_DIFFERENT_VALUES:
-        value = parts.distinct_value(_value_where(row, call.filter))
+        # Within an expression a row is one value.
+        where = exp.true() if call.filter is None and _is_row(row) else call.filter
+        value = parts.distinct_value(_value_where(row, where))
         return call.with_arguments(
             lambda argument: value.copy() if text(argument) in names else argument.copy(), modifiers=True
         )

@@ -115,6 +115,17 @@ def test_groups_and_aggregates(data: st.DataObject) -> None:
         spread.check(f"SELECT {outputs.format(calls)} FROM t {where} {grouping} {having}", two_phase)
 
 
+@pytest.mark.parametrize("value", ["(g, h)", "((g, h))", "row(g, h)", "{'a': g, 'b': h}", "[i, g]"])
+def test_rows_of_different_values(value: str) -> None:
+    """The engine groups by a row as by its columns: where others were grouped by, it was a row of NULLs."""
+    chance = seeded_random(value)
+    for hosts in (1, 3):
+        spread = Spread(COLUMNS, random_rows(chance, 40), hosts, chance.randrange(10**9))
+        calls = f"count(DISTINCT {value}), bit_xor(DISTINCT i), count(DISTINCT {value}) FILTER (WHERE g > 1)"
+        spread.check(f"SELECT {calls} FROM t", two_phase)
+        spread.check(f"SELECT g, {calls} FROM t GROUP BY g", two_phase)
+
+
 @pytest.mark.parametrize("sql", AFTER)
 def test_what_comes_after_the_aggregation(sql: str) -> None:
     chance = seeded_random(sql)
