@@ -59,7 +59,7 @@ TABLES = {
     StoreName("t"): define_store("t", pa.schema([("a", pa.int64()), ("b", pa.int64())]), ["a"], partitions=2)
 }
 TIMES = 20_000
-RUN_CHARACTERS, MOST_RUN_SECONDS = 6000, 0.3
+RUN_CHARACTERS, MOST_RUN_SECONDS = 6000, 0.1
 MOST_NEST_SECONDS = 0.8
 NESTED: dict[str, Callable[[int], str]] = {
     "FROM": lambda n: "FROM " * n + "t",
@@ -434,8 +434,8 @@ def test_what_stands_in_a_text_many_times_is_read_in_linear_time(dialect: str) -
     slow = [
         text
         for text in texts_with_runs(RUN_CHARACTERS, seeded_random(1), 0.01)
-        # What others do on the machine can slow one reading down.
-        if min(reading_seconds(text, dialect) for _ in range(2)) > MOST_RUN_SECONDS
+        # What others do on the machine can slow some readings down.
+        if all(reading_seconds(text, dialect) > MOST_RUN_SECONDS for _ in range(6))
     ]
     assert slow == []
 
