@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+from hypothesis.internal.conjecture.junkdrawer import gc_cumulative_time
 from xdist.remote import Producer
 
 from tests.support.reproduction import EXPLORE, choose_hypothesis_seed, how_to_run
@@ -39,6 +40,15 @@ def pytest_configure(config: pytest.Config) -> None:
     # Shells start what runs in the background with it ignored, and so would be all processes of tests.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_sessionstart() -> None:
+    """Hypothesis counts how long garbage collections take, in a function of Python, for the sake of deadlines
+    that no test has. Work of a long text that is abandoned during one would end there, and fail another test.
+    """
+    before = gc.callbacks.copy()
+    gc_cumulative_time()
+    gc.callbacks[:] = before
 
 
 def pytest_report_header() -> str | None:
