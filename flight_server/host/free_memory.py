@@ -40,13 +40,19 @@ class Heaps:
 
     def __init__(self) -> None:
         self._trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-        self._after_trim = 0
+        self._least = 0
 
     def trim_if_grown(self) -> None:
-        """Give back what is free, if this process has more memory of its own than after the last time."""
-        if self._trim is not None and _MEMORY.exists() and _own_bytes() > self._after_trim + GROWN_BYTES:
+        """Give back what is free, if this process has more memory of its own than it had at some look since
+        the last time.
+        """
+        if self._trim is None or not _MEMORY.exists():
+            return
+        now = _own_bytes()
+        self._least = min(self._least, now)
+        if now > self._least + GROWN_BYTES:
             self._trim(0)
-            self._after_trim = _own_bytes()
+            self._least = _own_bytes()
 
 
 def _own_bytes() -> int:

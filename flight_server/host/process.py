@@ -36,7 +36,7 @@ together get 4 % fewer answers, 64 no fewer.
 SERVES = "livestate serves"
 """What the line begins with that a process prints when clients can connect."""
 
-HEAPS_SECONDS = 5.0
+HEAPS_SECONDS = 2.0
 """How often a host looks whether its heaps have grown: to give back what is free in them takes some ms."""
 _LOOK_SECONDS = 0.05
 
