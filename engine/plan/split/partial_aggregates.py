@@ -410,10 +410,16 @@ def _deviation_entry(name: str) -> Entry:
         sent = parts.value(filter_aggregate(count, call.filter))
         mean = parts.value(filter_aggregate(_function("favg", argument.copy()), call.filter))
         # The variance over all values is the mean of their squared deviations.
-        squares = exp.Mul(
+        squares: exp.Expr = exp.Mul(
             this=filter_aggregate(exp.VariancePop(this=argument.copy()), call.filter),
             expression=filter_aggregate(count.copy(), call.filter),
         )
+        if name == "sem":
+            # Of a single value that is not finite the variance is 0, but the deviation from itself NaN.
+            own_mean = filter_aggregate(_function("favg", argument.copy()), call.filter)
+            squares = exp.Add(
+                this=squares, expression=exp.paren(exp.Sub(this=own_mean, expression=own_mean.copy()))
+            )
         return _combine_states(
             name, 1, _moments(_cast(sent.copy(), "UBIGINT"), mean, parts.value(squares)), sent
         )

@@ -485,7 +485,8 @@ def pages(draw: st.DrawFn) -> str:
     if draw(st.booleans()):
         conditions.append(f"a = {draw(st.sampled_from(LITERALS['a'][:4]))}")
         order = draw(st.sampled_from([f"{second}{direction}", order]))
-    where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+    together = " AND ".join(f"({each})" if " OR " in each else each for each in conditions)
+    where = f" WHERE {together}" if conditions else ""
     limit = draw(st.sampled_from(["", " LIMIT 0", " LIMIT 1", " LIMIT 5", " LIMIT 100"]))
     offset = draw(st.sampled_from(["", "", " OFFSET 0", " OFFSET 3", " OFFSET 60"]))
     return f"SELECT {columns} FROM rows r{where} ORDER BY {order}{limit}{offset}"

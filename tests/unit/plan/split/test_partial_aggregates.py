@@ -23,7 +23,7 @@ avg(i); avg(b); avg(d); avg(e); avg(x); avg(f); avg(dt); avg(ts); mean(i); avg(d
 avg(CASE WHEN p THEN i ELSE 0 END); avg(coalesce(s, 0)); favg(y); fsum(y); kahan_sum(y)
 min(x); max(x); min(v); max(dt); max(l); max({'a': s, 'b': v}); max(v) FILTER (WHERE i > 0); max(i, 2); min(x, 3); max(v, 2) FILTER (WHERE p)
 bool_and(p); bool_or(p); bit_and(i); bit_or(b); bit_xor(s); product(y); product(x); count_if(p); count_if(i > 0); countif(p) FILTER (WHERE i > 0)
-stddev(y); stddev(x); stddev_pop(i); stddev_samp(d); var_pop(y); var_samp(b); variance(f); sem(y); stddev(y) FILTER (WHERE p)
+stddev(y); stddev(x); stddev_pop(i); stddev_samp(d); var_pop(y); var_samp(b); variance(f); sem(y); sem(x); stddev(y) FILTER (WHERE p)
 covar_pop(y, s); covar_samp(x, y); corr(y, d); corr(x, y); corr(y, d) FILTER (WHERE p); corr(y, 1)
 regr_slope(y, s); regr_intercept(y, s); regr_r2(y, s); regr_sxx(y, s); regr_syy(y, s); regr_sxy(y, s) FILTER (WHERE p)
 regr_avgx(y, s); regr_avgy(y, s); regr_count(y, x)
