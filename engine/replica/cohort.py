@@ -18,6 +18,7 @@ from engine.replica.build_meter import BuildMeter
 from engine.replica.changes import Changes, add_changes, can_be_taken_with
 from engine.replica.commit_queue import CommitQueue, is_large, never_stop, own_bytes
 from engine.replica.partition_keys import Definitions, PartitionKey
+from engine.replica.reached_epoch import FINGERPRINTS, fingerprint_of
 from engine.state.partition import PartitionStore
 from engine.state.partition_shape import Migrated
 
@@ -105,7 +106,7 @@ class Cohort:
         self._has_failed_to_write = False
         # Kept, so that an epoch costs what it touches: there can be thousands of partitions.
         self._is_even = False
-        self._applied_sum: int | None = None
+        self._fingerprint: int | None = None
 
     @property
     def is_even(self) -> bool:
@@ -117,11 +118,11 @@ class Cohort:
         return self._is_even
 
     @property
-    def applied_sum(self) -> int:
-        """The sum of the epochs that the partitions have noted themselves, on the disk."""
-        if self._applied_sum is None:
-            self._applied_sum = sum(store.written_epoch for store in self.partitions.values())
-        return self._applied_sum
+    def fingerprint(self) -> int:
+        """As `fingerprint_of` the partitions."""
+        if self._fingerprint is None:
+            self._fingerprint = fingerprint_of(self.partitions.values())
+        return self._fingerprint
 
     @property
     def is_written(self) -> bool:
@@ -135,7 +136,7 @@ class Cohort:
             LimitExceeded: The disk is full; the next call tries again.
             Unavailable: The disk does not answer; likewise.
         """
-        self._applied_sum, self._has_failed_to_write = None, True
+        self._fingerprint, self._has_failed_to_write = None, True
         self._run_each(lambda store: store.write(), self._unwritten)
         self._unwritten.clear()
         self._has_failed_to_write = False
@@ -144,7 +145,7 @@ class Cohort:
         """Take in partition stores, at whatever epochs they are."""
         self.partitions.update(partitions)
         self._unwritten.update(store for store in partitions.values() if not store.is_written)
-        self._is_even, self._applied_sum = False, None
+        self._is_even, self._fingerprint = False, None
 
     @property
     def following(self) -> Commit | None:
@@ -252,11 +253,12 @@ class Cohort:
         self.meter.begin_step(commit.written, read, own_bytes(commit, self.partitions.keys()))
         was_even = self.is_even
         # A disk that takes nothing stops the group, before memory is full.
+        touched = [self.partitions[key] for key in changes]
         is_held = is_readable and not collected.is_large and not self._has_failed_to_write
         if is_held:
-            self._unwritten.update(self.partitions[key] for key in changes)
-        applied_sum = None if is_held else self.applied_sum - self._written_sum(changes)
-        self._has_failed, self._is_even, self._applied_sum = True, False, None
+            self._unwritten.update(touched)
+        untouched = None if is_held else self.fingerprint - fingerprint_of(touched)
+        self._has_failed, self._is_even, self._fingerprint = True, False, None
         try:
             if collected.is_large:
                 workers = self._large_workers if is_readable else self._builders
@@ -271,16 +273,13 @@ class Cohort:
             for key, store in self.partitions.items():
                 if key not in changes:
                     store.advance(commit.epoch, commit.digest)
-        elif applied_sum is not None:
-            self._applied_sum = applied_sum + self._written_sum(changes)
+        elif untouched is not None:
+            self._fingerprint = (untouched + fingerprint_of(touched)) % FINGERPRINTS
         self.epoch, self.digest, self.generation = commit.epoch, commit.digest, commit.generation
         self._has_failed, self._is_even = False, was_even
         self._queue.drop(commit.epoch)
         self.meter.end_step()
         return commit
-
-    def _written_sum(self, keys: Iterable[PartitionKey]) -> int:
-        return sum(self.partitions[key].written_epoch for key in keys)
 
     def _apply_each(self, commit: Commit, changes: Mapping[PartitionKey, Changes], *, is_held: bool) -> None:
         """Apply changes to each partition. Also where it fails for one, all are done when this ends: what is
@@ -382,7 +381,7 @@ class Cohort:
             LivestateError: Likewise; the changelog cannot be reached, or the disk is full.
         """
         snapshots = self._changelog.snapshots(self._group)
-        self._is_even, self._applied_sum = False, None
+        self._is_even, self._fingerprint = False, None
         stored = snapshot.partition_bytes
         needed = [key for key, store in self.partitions.items() if store.applied < snapshot.epoch]
         own = sum(stored.get(key, 0) for key in needed)

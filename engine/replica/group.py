@@ -34,7 +34,7 @@ from engine.replica.history import (
 from engine.replica.open_files import FileNeed, check_open_files
 from engine.replica.open_partitions import OpenPartitions
 from engine.replica.partition_keys import Definitions, PartitionKey, partition_names
-from engine.replica.reached_epoch import ReachedEpoch, boot_of_machine, number_of_partitions
+from engine.replica.reached_epoch import ReachedEpoch, boot_of_machine
 from engine.replica.recovery import commit_time, restore
 from engine.replica.snapshotter import Schedule
 from engine.state.partition import PartitionStore
@@ -108,7 +108,6 @@ class GroupState:
         self._has_long_step = self._has_large_epoch = False
         self._alone_reason = ""
         self._noted: ReachedEpoch | None = None
-        self._noted_partitions: int | None = None
         self._damage: dict[PartitionKey, str] = {}
         self._emptied: set[PartitionKey] = set()
         """Partitions that had rows of this changelog, and were opened without any because what they or their
@@ -422,7 +421,6 @@ class GroupState:
             }
             joining = {key: store for key, store in opened.items() if key not in late}
             self._main.join(joining, {name: self.definition_at(name, generation) for name in new})
-            self._noted_partitions = None
             if late:
                 self._rebuild_later(late)
             self._emptied.difference_update(opened)
@@ -439,7 +437,7 @@ class GroupState:
         late = frozenset() if is_even else late_partitions(opened, FAR_BEHIND)
         others = {key: store for key, store in opened.items() if key not in late}
         self._main = self._cohort_of(others, self._schedule.is_due)
-        self._noted = self._noted_partitions = None
+        self._noted = None
         if is_even and reached is not None and reached.epoch > self._main.epoch:
             self._main.epoch, self._main.digest = reached.epoch, reached.digest
         if not self._main.partitions:
@@ -847,7 +845,6 @@ class GroupState:
             # The changelog was restored after the others had read it.
             raise diverged_error(self.group, late.epoch)
         self._main.join(late.partitions, self._definitions.open_stores(self._main.generation))
-        self._noted_partitions = None
         self._late, self._is_unpublished = self._new_cohort(Epoch(0)), True
         self._state = self._state.join_late()
         self._publish()
@@ -1050,23 +1047,19 @@ class GroupState:
 
     def _forget_reached(self) -> None:
         """Have the next start look for itself what partitions have reached."""
-        self._noted = self._noted_partitions = None
+        self._noted = None
         self._setup.note_reached(self.group, None)
 
     def _note_reached(self, committed_at: int) -> None:
         """Note what all partitions have reached, for the next start."""
-        stores = self._main.partitions.values()
         if self._late.partitions or not self._main.digest or not self._main.is_written:
             return
-        if self._noted_partitions is None:
-            self._noted_partitions = number_of_partitions(stores)
         reached = ReachedEpoch(
             self._main.epoch,
             self._main.digest,
             committed_at,
             boot_of_machine(),
-            self._noted_partitions,
-            self._main.applied_sum,
+            self._main.fingerprint,
         )
         if reached != self._noted:
             self._noted = reached

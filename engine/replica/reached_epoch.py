@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import json
 import os
-import zlib
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass
 from functools import cache
+from hashlib import blake2b
 from pathlib import Path
 
 from engine.changelog.checksummed_json import seal, unseal
@@ -24,7 +24,12 @@ from engine.errors import LivestateError
 from engine.model.schema import Epoch
 from engine.state.partition import PartitionStore
 
-REACHED_FORMAT = 1
+REACHED_FORMAT = 2
+_WITH_SUM = 1
+"""The format of notes with a sum of epochs in place of a fingerprint: what was lost of one partition made up
+for what others had noted since.
+"""
+FINGERPRINTS = 2**64
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _WRITTEN_BYTES = 512
 
@@ -47,32 +52,35 @@ class ReachedEpoch:
         digest: As `Commit.digest` of it.
         committed_at: When it was committed, microseconds since 1970 UTC.
         boot: Of the machine.
-        partitions: Which partitions, as a number that others hardly have.
-        applied: The sum of the epochs that they have noted themselves: one that was lost, or put back as it
-            was before, has noted another.
+        fingerprint: As `fingerprint_of` the partitions: one that was lost, or put back as it was before, has
+            another. None where that is not known.
     """
 
     epoch: Epoch
     digest: str
     committed_at: int
     boot: str
-    partitions: int
-    applied: int
+    fingerprint: int | None
 
     def covers(self, stores: Collection[PartitionStore]) -> bool:
         """Whether all of some partitions, as they were opened, have come to the epoch."""
         if all((store.applied, store.digest) == (self.epoch, self.digest) for store in stores):
             return True
-        return (
-            self.boot == boot_of_machine() != ""
-            and self.partitions == number_of_partitions(stores)
-            and self.applied == sum(store.written_epoch for store in stores)
-        )
+        return self.boot == boot_of_machine() != "" and self.fingerprint == fingerprint_of(stores)
 
 
-def number_of_partitions(stores: Collection[PartitionStore]) -> int:
-    """A number for some partitions that others hardly have."""
-    return zlib.crc32(json.dumps(sorted(store.identity for store in stores)).encode())
+def fingerprint_of(stores: Iterable[PartitionStore]) -> int:
+    """A number of 64 bits for some partitions and the epochs that they have noted themselves, on the disk,
+    that others hardly have. That of several is the sum of theirs, modulo 2^64: what changes in one partition
+    changes it by as much.
+    """
+    return sum(_fingerprint(store) for store in stores) % FINGERPRINTS
+
+
+def _fingerprint(store: PartitionStore) -> int:
+    name, number = store.identity
+    text = f"{name}/{number}@{store.written_epoch}"
+    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
 
 
 def write_reached_epoch(path: Path, reached: ReachedEpoch) -> None:
@@ -102,8 +110,10 @@ def read_reached_epoch(path: Path) -> ReachedEpoch | None:
     """The epoch that was noted; None where none was, or by another version."""
     try:
         document = json.loads(unseal(path.read_bytes().lstrip(), "The note"))
-        if document.pop("format") != REACHED_FORMAT:
-            return None
-        return ReachedEpoch(**document)
+        number = document.pop("format")
+        if number == _WITH_SUM:
+            del document["partitions"], document["applied"]
+            return ReachedEpoch(**document, fingerprint=None)
+        return ReachedEpoch(**document) if number == REACHED_FORMAT else None
     except (OSError, LivestateError, ValueError, KeyError, TypeError, AttributeError):
         return None

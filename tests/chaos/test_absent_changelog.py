@@ -249,7 +249,7 @@ def test_a_damaged_or_newer_catalogue_is_refused(away: Away, tmp_path: Path) -> 
 
 
 def test_a_damaged_note_is_none(tmp_path: Path) -> None:
-    note, file = reached_epoch.ReachedEpoch(Epoch(7), "d", 5, "b", 1, 2), tmp_path / "notes" / "bank.json"
+    note, file = reached_epoch.ReachedEpoch(Epoch(7), "d", 5, "b", 1 << 63), tmp_path / "notes" / "bank.json"
     reached_epoch.write_reached_epoch(file, note)
     stored = file.read_bytes()
     assert reached_epoch.read_reached_epoch(file) == note

@@ -17,7 +17,7 @@ from typing import Any
 from unittest import mock
 
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from engine.changelog import Changelog, SnapshotRetention, Writer
@@ -350,10 +350,28 @@ def world() -> Iterator[World]:
                 host.close()
 
 
+LOST_AFTER_A_STOP: Sequence[Sequence[Action]] = (
+    [("append", "ratings", {0: 0, 2: None}, 0), ("follow", "second"), ("restart", "second")],
+    *(
+        [
+            ("append", "amounts", {0: 1, 2: 3}, 0),
+            ("follow", "second"),
+            ("restart", "second"),
+            ("lose partition", "second", f"amounts/{partition}"),
+        ]
+        for partition in range(2)
+    ),
+)
+"""What a partition has lost was as many epochs as others had noted at the stop."""
+
+
 @settings(max_examples=60)
+@example(LOST_AFTER_A_STOP[0], LARGE_EPOCH_BYTES)
+@example(LOST_AFTER_A_STOP[1], LARGE_EPOCH_BYTES)
+@example(LOST_AFTER_A_STOP[2], LARGE_EPOCH_BYTES)
 @given(st.lists(ACTIONS, max_size=25), st.sampled_from([1, 300, LARGE_EPOCH_BYTES]))
 def test_whatever_happens_the_rows_and_shapes_are_those_of_the_model(
-    actions: list[Action], large_bytes: int
+    actions: Sequence[Action], large_bytes: int
 ) -> None:
     """Also where epochs, or some of them, count as large and are read while they are applied."""
     with world() as there, mock.patch("engine.replica.commit_queue.LARGE_EPOCH_BYTES", large_bytes):

@@ -8,6 +8,8 @@ from pathlib import Path
 from random import Random
 from typing import Protocol
 
+from engine.model.schema import GroupName
+from engine.replica.reached_epoch import ReachedEpoch
 from engine.state.memory_storage import MemoryStorage
 from engine.state.storage import Pair, Range
 
@@ -116,15 +118,46 @@ class SimulatedStorage(MemoryStorage):
         self._content.settle(self._content.writes)
 
 
-@dataclass
-class Disk:
-    """The partitions that a host has on its disk, by their paths.
+@dataclass(frozen=True)
+class Note:
+    """A note of the epoch that a group has reached.
 
     Attributes:
-        contents: What there is of each.
+        reached: The note.
+        boot: In which boot of the machine it was written.
+    """
+
+    reached: ReachedEpoch
+    boot: int
+
+
+@dataclass(frozen=True)
+class DiskCopy:
+    """A copy of a disk.
+
+    Attributes:
+        contents: What it has of each partition.
+        notes: The notes of groups.
+    """
+
+    contents: dict[Path, dict[bytes, bytes]]
+    notes: dict[GroupName, Note]
+
+
+@dataclass
+class Disk:
+    """What a host has on its disk.
+
+    Attributes:
+        contents: What there is of each partition, by their paths.
+        notes: Notes of the epochs that groups have reached: a loss of power leaves them, though they may be
+            newer than the partitions then.
+        boot: How often the machine has lost its power.
     """
 
     contents: dict[Path, Content] = field(default_factory=dict)
+    notes: dict[GroupName, Note] = field(default_factory=dict)
+    boot: int = 0
 
     def open(self, path: Path, life: Life) -> SimulatedStorage:
         """Open a partition, after its process has ended in one way or another."""
@@ -147,19 +180,31 @@ class Disk:
 
     def lose_power(self, draw: Random) -> None:
         """Of each partition, lose what was written last and is not safe yet."""
+        self.boot += 1
         for content in self.contents.values():
             kept = content.writes[: draw.randint(0, len(content.writes))]
             content.settle(write for write in kept if write.is_logged)
 
-    def copy(self) -> dict[Path, dict[bytes, bytes]]:
+    def lose_partition(self, draw: Random) -> None:
+        """Lose all that there is of one partition, or of all that share its place."""
+        if self.contents:
+            del self.contents[draw.choice(sorted(self.contents))]
+
+    def clear(self) -> None:
+        """Have nothing any more."""
+        self.contents.clear()
+        self.notes.clear()
+
+    def copy(self) -> DiskCopy:
         """What would be found after a crash."""
         found = {}
         for path, content in self.contents.items():
             copied = Content(dict(content.durable), list(content.writes))
             copied.settle(write for write in copied.writes if write.is_logged)
             found[path] = copied.durable
-        return found
+        return DiskCopy(found, dict(self.notes))
 
-    def restore(self, copy: dict[Path, dict[bytes, bytes]]) -> None:
+    def restore(self, copy: DiskCopy) -> None:
         """Have what a copy has."""
-        self.contents = {path: Content(dict(pairs)) for path, pairs in copy.items()}
+        self.contents = {path: Content(dict(pairs)) for path, pairs in copy.contents.items()}
+        self.notes = dict(copy.notes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 from threading import Event
@@ -21,12 +21,13 @@ from engine.replica.group import GroupState
 from engine.replica.group_setup import GroupSetup
 from engine.replica.group_views import GroupView, Retention
 from engine.replica.partition_places import store_path
+from engine.replica.reached_epoch import ReachedEpoch
 from engine.replica.snapshotter import SnapshotMaker, SnapshotOptions
 from engine.state.cache import ColumnCache
 from engine.state.partition import PartitionStore
 from engine.state.rocks import shared_options
 from engine.state.state_options import StateOptions
-from tests.simulation.disk import Died, Disk, Life, Moments, SimulatedStorage
+from tests.simulation.disk import Died, Disk, Life, Moments, Note, SimulatedStorage
 from tests.simulation.model import GROUP
 from tests.simulation.objects import ObjectStore, UnreliableObjects
 
@@ -78,11 +79,19 @@ class SimulatedSetup(GroupSetup):
     def _open_storage(self, path: Path, *settings: object, **more: object) -> SimulatedStorage:
         return self.disk.open(path, self.life)
 
-    def reached_epoch(self, group: GroupName) -> None:
-        """See `GroupSetup.reached_epoch`. A power failure leaves no note that counts."""
+    def reached_epoch(self, group: GroupName) -> ReachedEpoch | None:
+        """See `GroupSetup.reached_epoch`."""
+        note = self.disk.notes.get(group)
+        if note is None:
+            return None
+        return note.reached if note.boot == self.disk.boot else replace(note.reached, boot="another")
 
-    def note_reached(self, group: GroupName, reached: object) -> None:
+    def note_reached(self, group: GroupName, reached: ReachedEpoch | None) -> None:
         """See `GroupSetup.note_reached`."""
+        if reached is None:
+            self.disk.notes.pop(group, None)
+        else:
+            self.disk.notes[group] = Note(reached, self.disk.boot)
 
     def put_aside(self, definition: StoreDefinition, partition: PartitionId) -> None:
         """See `GroupSetup.put_aside`."""
@@ -305,6 +314,13 @@ class SimulatedHost:
             self.follow(trouble)
             self.compact()
             self.write_snapshot(trouble, IMPATIENT)
+        self.end()
+
+    def stop(self) -> None:
+        """Be stopped in order, and start again with the next step."""
+        if self._state is not None:
+            with suppress(LivestateError):
+                self._state.close()
         self.end()
 
     def end(self) -> None:

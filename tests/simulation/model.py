@@ -51,6 +51,15 @@ RECENT = define_store(
     behaviour=Behaviour(retention=Retention(HOUR, "at")),
 )
 STORES = (AMOUNTS, TOTALS, RECENT)
+WATCHED = define_store(
+    "watched",
+    pa.schema([("key", pa.int64()), ("amount", pa.int64())]),
+    ["key"],
+    partitions=2,
+    group=GROUP,
+    behaviour=Behaviour(in_memory=True),
+)
+"""Its rows are in memory alone, and come from the changelog again after each start."""
 OTHER_AMOUNTS = define_store(
     "amounts", pa.schema([("key", pa.int64()), ("sum", pa.int64())]), ["key"], partitions=2, group=GROUP
 )

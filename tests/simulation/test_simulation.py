@@ -12,7 +12,7 @@ from threading import Event, Thread
 import pytest
 
 from engine.changelog import amendments, local_objects
-from tests.simulation.world import WEIGHTS, WEIGHTS_OF_STORES, World
+from tests.simulation.world import WEIGHTS, WEIGHTS_OF_STOPS, WEIGHTS_OF_STORES, World
 
 ONCE_WRONG = (23788, 9100356, 9200328)
 """They were, in ways that have a test of their own now."""
@@ -48,6 +48,7 @@ def test_all_that_it_is_about_happens_and_a_seed_is_the_same_twice() -> None:
     expected = {
         *WEIGHTS,
         *WEIGHTS_OF_STORES,
+        *WEIGHTS_OF_STOPS,
         *("lost request", "lost answer", "late request", "request made twice", "lagging list", "torn"),
         *("read meanwhile", "append meanwhile", "follow meanwhile", "snapshot meanwhile", "drop meanwhile"),
         *("batch", "fenced", "rivalry said", "skipped epoch"),

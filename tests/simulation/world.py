@@ -14,7 +14,6 @@ from functools import lru_cache
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
-from typing import Any
 from unittest import mock
 from weakref import WeakSet
 
@@ -33,7 +32,7 @@ from engine.replica.commit_queue import LARGE_EPOCH_BYTES
 from engine.replica.group import QUICK_BYTES
 from engine.replica.group_views import GroupView
 from engine.replica.partition_places import store_path
-from tests.simulation.disk import Died
+from tests.simulation.disk import Died, DiskCopy
 from tests.simulation.files import Machine
 from tests.simulation.host import IMPATIENT, PATIENT, SimulatedHost
 from tests.simulation.jobs import Job
@@ -45,6 +44,7 @@ from tests.simulation.model import (
     RECENT,
     STORES,
     TOTALS,
+    WATCHED,
     State,
     Tables,
     shapes_at,
@@ -73,7 +73,10 @@ CHOICES_OF_STORES: Sequence[Sequence[StoreDefinition]] = [
 ]
 STORES_END_ONE_IN = 8
 """Rounds in which something happens to stores as such, where stores end."""
-
+STOPS_ONE_IN = 8
+"""Rounds in which a host is stopped, or loses a partition."""
+WATCHED_ONE_IN = 3
+"""Worlds with a store in memory beside the others."""
 
 CREATED_LATER_ONE_IN = 3
 """Stores, where stores end, that are not there at first."""
@@ -97,6 +100,7 @@ class World:
         self.draw, self._names, self._moments = Random(seed), Random(-seed - 1), Random(seed + 2**40)
         # Drawn apart, so that worlds in which no store ends stay what they were.
         self._stores_draw = None if seed % 2 else Random(seed + 2**41)
+        self._stops_draw = Random(seed + 2**42)
         self.counts: Counter[str] = Counter()
         self._seconds = 0.0
         self._time = 1_700_000_000 * SECOND
@@ -109,13 +113,15 @@ class World:
         self._checked: WeakSet[GroupView] = WeakSet()
         self._statements: list[tuple[SimulatedHost, int, GroupView]] = []
         self._log_copies: list[dict[str, pa.Buffer]] = []
-        self._disk_copies: list[tuple[SimulatedHost, dict[Any, dict[bytes, bytes]]]] = []
+        self._disk_copies: list[tuple[SimulatedHost, DiskCopy]] = []
         self._acting: object = None
         self._what = ""
         self._is_meanwhile = True
         draw = self.draw
         self._machine = None if draw.randrange(4) else Machine(lambda: self._time)
-        self._stores = draw.choice(CHOICES_OF_STORES)
+        self._stores = list(draw.choice(CHOICES_OF_STORES))
+        if not self._stops_draw.randrange(WATCHED_ONE_IN):
+            self._stores.append(WATCHED)
         self._retention = draw.choice(
             [
                 SnapshotRetention(kept=1, tail_seconds=0),
@@ -219,6 +225,8 @@ class World:
                 self._have_something_happen(self.draw, WEIGHTS)
                 if self._stores_draw and not self._stores_draw.randrange(STORES_END_ONE_IN):
                     self._have_something_happen(self._stores_draw, WEIGHTS_OF_STORES)
+                if not self._stops_draw.randrange(STOPS_ONE_IN):
+                    self._have_something_happen(self._stops_draw, WEIGHTS_OF_STOPS)
                 self.read_commits()
                 self._check_views()
             self._trouble, self._skew, self._is_meanwhile = 0, 0, True
@@ -295,7 +303,7 @@ class World:
                     self._machine.life.steps = draw.randrange(200)
             case "new disk":
                 host.end()
-                host.disk.contents.clear()
+                host.disk.clear()
             case "copy of a disk":
                 self._disk_copies.append((host, host.disk.copy()))
             case "older disk":
@@ -303,6 +311,14 @@ class World:
                     owner, copy = draw.choice(self._disk_copies)
                     owner.end()
                     owner.disk.restore(copy)
+            case "stop":
+                host.stop()
+            case "lost partition":
+                if self._stops_draw.randrange(2):
+                    host.stop()
+                else:
+                    host.end()
+                host.disk.lose_partition(self._stops_draw)
             case "drop":
                 job.drop(self._retention, self._microseconds(), self._trouble)
             case "trouble":
@@ -564,6 +580,7 @@ class World:
         return False
 
 
+WEIGHTS_OF_STOPS = {"stop": 3, "lost partition": 2}
 WEIGHTS_OF_STORES = {"drop of a store": 3, "new store": 3, "drop and new store": 2, "removal": 1}
 _OF_JOBS = frozenset(["append", "new term", "rivals", "migration", "skip", "drop", *WEIGHTS_OF_STORES])
 WEIGHTS = {

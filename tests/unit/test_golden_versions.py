@@ -180,9 +180,10 @@ def test_what_says_that_epochs_were_dropped_is_whole() -> None:
 def test_what_a_host_notes_beside_its_state_is_read() -> None:
     kept = KeptCatalog.from_bytes((GOLDEN / "catalogs" / "1.json").read_bytes())
     assert (kept.identity[:4], sorted(kept.objects)) == ("87af", ["FORMAT", "stores/plays/definition.json"])
-    reached = read_reached_epoch(GOLDEN / "reached" / "1.json")
-    assert reached is not None
-    assert (reached.epoch, reached.partitions, reached.applied) == (7, 5, 14)
+    for number, boot, fingerprint in ((1, "", None), (2, "c0ffee", 0xFEDCBA9876543210)):
+        reached = read_reached_epoch(GOLDEN / "reached" / f"{number}.json")
+        assert reached is not None
+        assert (reached.epoch, reached.boot, reached.fingerprint) == (7, boot, fingerprint)
 
 
 def test_a_floor_is_read() -> None:
