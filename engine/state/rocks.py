@@ -5,6 +5,10 @@ What is relied on: a `WriteBatch` is applied whole or not at all, writes reach t
 order, and RocksDB's checksums are verified on every read. The log is not synced: after a crash of the process
 nothing is lost, after a crash of the machine a tail of writes may be, and the changelog brings it back.
 
+RocksDB takes nothing any more once its log could not be written, whatever room there is later. So it is
+opened anew before a write that comes after one that failed, when the disk has room again. It then has what
+was logged and what was flushed, as after a crash of the process.
+
 rocksdict holds the GIL while it writes, and while it reads one key. So nothing that may wait for the disk is
 done in these: a write leaves the log in RocksDB's memory, and `flush_wal` gives it to the system; a read is
 that of a list of keys.
@@ -12,11 +16,12 @@ that of a list of keys.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from threading import Condition, Lock
+from tempfile import TemporaryDirectory, TemporaryFile
+from threading import Condition, Lock, local
 
 from rocksdict import (
     AccessType,
@@ -34,11 +39,13 @@ from rocksdict import (
 
 from engine.errors import LimitExceeded, LivestateError, Unavailable
 from engine.state.damage import damage_error
-from engine.state.state_options import KIB, StateOptions
+from engine.state.state_options import KIB, MIB, StateOptions
 from engine.state.storage import Pair, Range, key_behind
 
 CALL_BYTES = 128 * KIB
 """Bytes of one write call to aim at: rocksdict holds the GIL during a call, 1.2 ms for 512 KiB."""
+ROOM_BYTES = 8 * MIB
+"""What a disk must have room for beside what is in the log, before RocksDB is opened anew."""
 AGE_CUTOFF = 0.25
 """Part of the blob files, the oldest ones, out of which RocksDB's compaction takes what is left."""
 _AGE_CUTOFF = "blob_garbage_collection_age_cutoff"
@@ -122,7 +129,8 @@ class Rocks:
         is_read_only: bool = False,
     ) -> None:
         self.damage = ""
-        settings = _rocks_options(options) if shared is None else shared
+        self._path = path
+        self._settings = settings = _rocks_options(options) if shared is None else shared
         with _translate_errors(), ExitStack() as unless_opened:
             if is_read_only:
                 # rocksdict writes down how it opens a directory, whatever it is opened for.
@@ -135,8 +143,11 @@ class Rocks:
         # Who waited for the log within a write would hold the GIL.
         self._writing = Lock()
         self._calls = 0
-        self._is_closed = False
+        self._is_closed = self._has_failed = self._is_reopening = False
+        self._openings = 1
         self._change = Condition()
+        self._unflushed = local()
+        """With which opening each thread began to write what it has not flushed."""
         self._unlogged = WriteOptions()
         self._unlogged.disable_wal = True  # type: ignore[method-assign,assignment]  # the stub takes the attribute for a method
 
@@ -146,6 +157,7 @@ class Rocks:
         closed, so `close` waits for those that have begun.
         """
         with self._change:
+            self._change.wait_for(lambda: not self._is_reopening)
             if self._is_closed:
                 raise Unavailable("A partition was closed on this host; ask again.")
             self._calls += 1
@@ -194,16 +206,67 @@ class Rocks:
         self._apply(batch, logged=True)
 
     def _apply(self, batch: WriteBatch, *, logged: bool) -> None:
-        with self._writing, self._database() as database:
-            if logged:
-                database.write(batch)
-                database.flush_wal(sync=False)
-            else:
-                database.write(batch, self._unlogged)
+        with self._writing, self._note_failure():
+            if self._has_failed:
+                self._reopen()
+            if not logged and getattr(self._unflushed, "opening", None) is None:
+                self._unflushed.opening = self._openings
+            with self._database() as database:
+                if logged:
+                    database.write(batch)
+                    database.flush_wal(sync=False)
+                else:
+                    database.write(batch, self._unlogged)
+
+    @contextmanager
+    def _note_failure(self) -> Iterator[None]:
+        try:
+            yield
+        except (LimitExceeded, Unavailable):
+            self._has_failed = True
+            raise
+
+    def _reopen(self) -> None:
+        """Open the database anew if the disk has room for that; else it stays as it is, and can be read.
+
+        Raises:
+            LivestateError: It cannot be opened; the next write tries again.
+        """
+        logs = sum(file.stat().st_size for file in self._path.glob("*.log"))
+        if not _has_room(self._path, logs + ROOM_BYTES):
+            return
+        with self._change:
+            if self._is_closed:
+                return
+            self._is_reopening = True
+            try:
+                self._change.wait_for(lambda: not self._calls)
+                with suppress(Exception):
+                    # It says once more what has failed.
+                    self._db.close()
+                with _translate_errors():
+                    self._db = Rdict(str(self._path), self._settings)
+                self._openings += 1
+                self._has_failed = False
+            finally:
+                self._is_reopening = False
+                self._change.notify_all()
 
     def flush(self) -> None:
-        """Bring all that was written onto the disk; returns when it is there."""
-        with self._database() as database:
+        """Bring all that was written onto the disk; returns when it is there.
+
+        Raises:
+            LimitExceeded: The disk is full.
+            Unavailable: It does not answer; or what this thread wrote without the log is gone, as the
+                database was opened anew since.
+        """
+        began_with, self._unflushed.opening = getattr(self._unflushed, "opening", None), None
+        with self._note_failure(), self._database() as database:
+            if began_with not in (None, self._openings):
+                raise Unavailable(
+                    "A disk that was full has room again, and what was being written to a partition "
+                    "meanwhile is written again."
+                )
             database.flush()
 
     def reclaim(self, *, is_whole: bool = False, within: Range | None = None) -> None:
@@ -277,7 +340,22 @@ class Rocks:
             self._is_closed = True
             self._change.wait_for(lambda: not self._calls)
         with _translate_errors(), self._resources:
-            self._db.close()
+            try:
+                self._db.close()
+            except Exception:
+                # After a write that failed it says so once more.
+                if not self._has_failed:
+                    raise
+
+
+def _has_room(path: Path, nbytes: int) -> bool:
+    """Whether a file of some size can be made in a directory; it is gone at once."""
+    try:
+        with TemporaryFile(dir=path) as file:
+            os.posix_fallocate(file.fileno(), 0, nbytes)
+    except OSError:
+        return False
+    return True
 
 
 @contextmanager

@@ -130,13 +130,22 @@ def what_is_there(path: Path) -> dict[object, object] | None:
 FULL = """
 import resource, sys
 from pathlib import Path
-from engine.errors import LimitExceeded
+from threading import Thread
+from engine.errors import LimitExceeded, Unavailable
 from engine.model.schema import Epoch
+from engine.state.rocks import Rocks
+from engine.state.state_options import StateOptions
 from tests.chaos.partition_process import rows_of, rows_until
 from tests.chaos.test_damaged_state import held_values, open_store
 
+def limit_files(nbytes):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (nbytes, resource.RLIM_INFINITY))
+"""
+PARTITION_ON_A_FULL_DISK = (
+    FULL
+    + """
 store = open_store(Path(sys.argv[1]))
-resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, resource.RLIM_INFINITY))
+limit_files(30_000)
 epoch, refused = 0, 0
 while refused < 3:
     try:
@@ -146,21 +155,37 @@ while refused < 3:
         assert "disk of the data directory is full" in error.message
         refused += 1
     assert held_values(store) == rows_until(epoch), epoch
+if len(sys.argv) > 2:
+    limit_files(resource.RLIM_INFINITY)
+    for _ in range(2):
+        store.apply(Epoch(epoch + 1), rows_of(epoch + 1))
+        epoch += 1
+        assert held_values(store) == rows_until(epoch), epoch
+    while store.compact():
+        assert held_values(store) == rows_until(epoch), epoch
+    store.close()
 print(epoch)
 """
+)
+"""Until it takes nothing any more; with another argument it has room again then."""
 
 
-def test_a_full_disk_leaves_the_last_whole_epoch(tmp_path: Path) -> None:
-    """A limit on file sizes is what a full disk looks like without root."""
+def run_with_full_disk(program: str, *arguments: str) -> str:
+    """What a program prints; a limit on file sizes is what a full disk looks like without root."""
     run = subprocess.run(
-        [sys.executable, "-c", FULL, str(tmp_path / "0")],
+        [sys.executable, "-c", program, *arguments],
         capture_output=True,
         text=True,
         timeout=60,
         check=False,
     )
     assert run.returncode == 0, run.stderr
-    epoch = int(run.stdout)
+    return run.stdout
+
+
+@pytest.mark.parametrize("arguments", [(), ("has room again",)])
+def test_a_full_disk_leaves_the_last_whole_epoch(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    epoch = int(run_with_full_disk(PARTITION_ON_A_FULL_DISK, str(tmp_path / "0"), *arguments))
     assert epoch > 3
     store = open_store(tmp_path / "0")
     assert store.applied == epoch
@@ -168,3 +193,56 @@ def test_a_full_disk_leaves_the_last_whole_epoch(tmp_path: Path) -> None:
     store.apply(Epoch(epoch + 1), rows_of(epoch + 1))
     assert held_values(store) == rows_until(epoch + 1)
     store.close()
+
+
+UNLOGGED_ON_A_FULL_DISK = (
+    FULL
+    + """
+rocks = Rocks(Path(sys.argv[1]), StateOptions())
+rocks.write([(b"before", b"1")])
+rocks.write([(b"flushed", b"1")], logged=False)
+rocks.flush()
+rocks.write([(b"unlogged", b"1")], logged=False)
+
+def write_in_vain():
+    limit_files(100)
+    for _ in range(2):
+        try:
+            rocks.write([(b"failed", b"1" * 1000)])
+        except LimitExceeded:
+            pass
+        else:
+            raise AssertionError
+    assert rocks.get_all([b"before", b"unlogged"]) == [b"1", b"1"]
+    limit_files(resource.RLIM_INFINITY)
+    rocks.write([(b"after", b"1")])
+    rocks.flush()
+    print("written again")
+
+other = Thread(target=write_in_vain)
+other.start()
+other.join()
+try:
+    rocks.flush()
+except Unavailable as error:
+    print(error.message)
+for logged in (True, False):
+    rocks.write([(b"unlogged", b"2")], logged=logged)
+    rocks.flush()
+rocks.close()
+rocks = Rocks(Path(sys.argv[1]), StateOptions())
+assert rocks.get_all([b"before", b"flushed", b"after", b"unlogged"]) == [b"1", b"1", b"1", b"2"]
+"""
+)
+
+
+def test_who_wrote_past_the_log_is_told_that_it_is_gone(tmp_path: Path) -> None:
+    """Another thread of the same RocksDB finds that the disk has room again, and has it opened anew."""
+    said = run_with_full_disk(UNLOGGED_ON_A_FULL_DISK, str(tmp_path / "0")).splitlines()
+    assert said == [
+        "written again",
+        (
+            "A disk that was full has room again, and what was being written to a partition meanwhile is "
+            "written again."
+        ),
+    ]
