@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from engine.changelog.kept_catalog import KeptCatalog
+from engine.changelog.layout import FORMAT_PATH, STORES_PATH
 from engine.errors import Corrupt, InvalidInput, Unavailable
 
 DIRECTORY_FORMAT = 1
@@ -21,11 +22,12 @@ def claim(directory: Path, changelog: str | None) -> None:
         changelog: Identity of the changelog; None while nothing was ever written to it, which claims nothing.
 
     Raises:
-        InvalidInput: The directory belongs to another changelog.
+        InvalidInput: The directory belongs to another changelog, or is one or part of one.
         Corrupt: The mark cannot be read, or is of a format that this version does not know.
     """
     if changelog is None:
         return
+    check_no_changelog(directory)
     directory.mkdir(parents=True, exist_ok=True)
     marker = directory / _MARKER
     if not marker.exists():
@@ -36,6 +38,23 @@ def claim(directory: Path, changelog: str | None) -> None:
         raise InvalidInput(
             "The data directory belongs to another changelog: give this host a directory of its own, or "
             "delete what is in it."
+        )
+
+
+def check_no_changelog(directory: Path) -> None:
+    """See that a data directory is none that a changelog is in.
+
+    Args:
+        directory: The data directory.
+
+    Raises:
+        InvalidInput: It is a changelog, or within one.
+    """
+    above = (directory, *directory.resolve().parents)
+    if any((each / FORMAT_PATH).is_file() and (each / STORES_PATH).is_dir() for each in above):
+        raise InvalidInput(
+            "The data directory is a changelog, or within one: give this host a directory of its own. What "
+            "it has is deleted now and then, and a changelog must not be."
         )
 
 

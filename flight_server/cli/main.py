@@ -15,7 +15,9 @@ quick.
 
 from __future__ import annotations
 
+import errno
 import os
+import sys
 
 import click
 
@@ -23,6 +25,7 @@ from engine.processes.hidden_modules import hide_pandas
 from flight_server.cli.extras import Verbs
 from flight_server.cli.verbs import changelog, credentials, demo, hosts, pipeline, serve, sql, stores
 
+_FULL = frozenset([errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
 
@@ -75,7 +78,14 @@ def run() -> None:
     hide_pandas()
     # What gRPC notes of a connection that a peer closes is no concern of who reads this command's output.
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
-    main(prog_name="livestate")
+    try:
+        main(prog_name="livestate")
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        # What is still buffered would fail again when Python flushes it at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(f"Error: There is no room for what is to be printed ({error.strerror}).")
 
 
 if __name__ == "__main__":

@@ -37,6 +37,10 @@ class Names(click.ParamType[tuple[str, ...]]):
         return names
 
 
+_MOST_BYTES = 1 << 50
+"""Of any size that is given; the engine counts up to some thousand times that."""
+
+
 class Size(click.ParamType[int]):
     """A number of bytes, with or without a unit."""
 
@@ -52,18 +56,33 @@ class Size(click.ParamType[int]):
             self.fail(f"{value!r} is not a size; write it like 512MiB or 4GiB.", param, ctx)
         unit = (found[2] or " ").upper()
         base = 1024 if unit.endswith("I") else 1000
-        return int(float(found[1]) * base ** " KMGT".index(unit[0]))
+        nbytes = float(found[1]) * base ** " KMGT".index(unit[0])
+        if nbytes > _MOST_BYTES:
+            self.fail(f"{value!r} is more than a machine has; write it like 512MiB or 4GiB.", param, ctx)
+        return int(nbytes)
 
 
 class Seconds(click.FloatRange):
-    """A length of time; unlike every other number, NaN is on neither side of a range's ends."""
+    """A length of time; NaN and numbers without end are on neither side of a range's ends, or within it."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """The seconds that a text means."""
         seconds: float = super().convert(value, param, ctx)
         return (
-            self.fail(f"{value!r} is no number of seconds.", param, ctx) if math.isnan(seconds) else seconds
+            seconds
+            if math.isfinite(seconds)
+            else self.fail(f"{value!r} is no number of seconds.", param, ctx)
         )
+
+
+class Directory(click.Path):
+    """A directory that is named: what a variable that is not set leaves would be the current one."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The path."""
+        if not str(value):
+            self.fail("The name of the directory is empty: say which one it is.", param, ctx)
+        return super().convert(value, param, ctx)
 
 
 class Moment(click.ParamType[dt.datetime]):

@@ -25,6 +25,7 @@ from engine.cluster.progress import progress_in_words
 from engine.cluster.reports import GroupReport, HostName
 from engine.errors import DeadlineExceeded, InvalidInput, Unavailable
 from engine.model.schema import GroupName
+from engine.replica.data_directory import check_no_changelog
 from engine.replica.follower import Follower, FollowerOptions
 from engine.service import QueryOptions, QueryService
 from flight_server.client.connection_options import ConnectionOptions, read_certificates
@@ -517,6 +518,7 @@ def lock_stopped_host(directory: Path) -> Iterator[None]:
 
 
 def _lock_directory(directory: Path) -> BufferedWriter:
+    check_no_changelog(directory)
     try:
         # Rows are no one else's business on this machine.
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)

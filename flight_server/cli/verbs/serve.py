@@ -10,6 +10,7 @@ import click
 from flight_server.cli.failures import show_failures
 from flight_server.cli.options import (
     FILE,
+    Directory,
     Seconds,
     Size,
     _token_option,
@@ -20,12 +21,15 @@ from flight_server.cli.options import (
 )
 from flight_server.cli.usage import open_changelog, usage_errors
 
+_THREADS = click.IntRange(1, 1024)
+"""A machine has so many threads for all processes together."""
+
 
 @click.command()
 @changelog_option()
 @click.option(
     "--data",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=Directory(path_type=Path, file_okay=False),
     help="Directory of this host; what is lost there is rebuilt.",
 )
 @click.option("--deployment", type=FILE, help="File that names the hosts which serve the changelog together.")
@@ -89,22 +93,24 @@ from flight_server.cli.usage import open_changelog, usage_errors
 @click.option("--cache", type=Size(), help="Memory for decoded columns; 1GiB by default; for each process.")
 @click.option(
     "--threads",
-    type=click.IntRange(1),
+    type=_THREADS,
     help="Threads for queries, all processors by default; for each process.",
 )
 @click.option(
     "--apply-threads",
-    type=click.IntRange(1),
+    type=_THREADS,
     help="Partitions that take an epoch, or are opened, side by side: all processors by default, 2 at least; "
     "for each process.",
 )
 @click.option(
     "--compaction-threads",
-    type=click.IntRange(1),
+    type=_THREADS,
     help="Partitions that are compacted side by side, beside that; as many by default.",
 )
 @click.option(
-    "--max-statements", type=click.IntRange(1), help="Statements computed at once, 64 by default; more wait."
+    "--max-statements",
+    type=click.IntRange(1, 4096),
+    help="Statements computed at once, 64 by default; more wait.",
 )
 @click.option(
     "--max-lag",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import click
@@ -144,3 +146,17 @@ def test_an_interrupt_is_told_from_a_failure(monkeypatch: pytest.MonkeyPatch) ->
         assert (interrupted.exit_code, interrupted.stderr) == (130, "Interrupted.\n")
     denied = livestate("wait", "asked", stdin="n\n")
     assert (denied.exit_code, denied.stderr) == (1, "Aborted!\n")
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["verify", "--changelog", "memory://", "--help"]])
+def test_output_for_which_there_is_no_room(arguments: list[str]) -> None:
+    with Path("/dev/full").open("wb") as full:
+        failed = subprocess.run(
+            [sys.executable, "-m", "flight_server.cli.main", *arguments],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert failed.returncode == 1
+    assert failed.stderr == "Error: There is no room for what is to be printed (No space left on device).\n"

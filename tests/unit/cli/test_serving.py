@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from engine.changelog import Changelog, append_table
+from engine.changelog import Changelog, append_table, open_appender
 from engine.cluster.deployment import Deployment, HostEntry, parse_deployment
 from engine.cluster.reports import HostName
 from engine.errors import InvalidInput, LivestateError, Unavailable
@@ -30,6 +30,7 @@ from flight_server.host.ports import free_ports
 from flight_server.host.process import SERVES
 from flight_server.host.serving import ServeArguments, deployment_text, host_options, local_deployment
 from tests.support.decoys import decoy_modules
+from tests.support.following import define
 from tests.support.process_family import ENDS, family, runs
 from tests.support.waiting import wait_until, wait_until_served
 from tests.unit.cli.conftest import livestate
@@ -462,3 +463,34 @@ def test_what_a_host_says_is_taken_though_nobody_listens() -> None:
     launcher._pass_on(child, BytesIO(f"one\n{SERVES} it\nthree\n".encode()))
     assert said == [f"host 1 | {line}" for line in ("one", f"{SERVES} it", "three")]
     assert child.served.is_set()
+
+
+THREAD_OPTIONS = ("--threads", "--apply-threads", "--compaction-threads")
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "sentence"),
+    [
+        *((option, "1000000", "is not in the range 1<=x<=1024") for option in THREAD_OPTIONS),
+        ("--max-statements", "1000000", "is not in the range 1<=x<=4096"),
+        ("--memory", "9" * 24, "is more than a machine has"),
+        ("--spill", "1025TiB", "is more than a machine has"),
+        ("--max-lag", "1e400", "is no number of seconds"),
+        ("--data", "", "The name of the directory is empty"),
+    ],
+)
+def test_what_no_machine_has_is_refused(option: str, value: str, sentence: str) -> None:
+    refused = livestate("serve", "--changelog", "memory://", option, value)
+    assert refused.exit_code == 2
+    assert sentence in refused.stderr
+
+
+@pytest.mark.parametrize("place", ["", "groups/data", "new"])
+def test_a_data_directory_in_a_changelog_is_refused(place: str, tmp_path: Path) -> None:
+    """What hosts have is deleted now and then."""
+    open_appender(Changelog.open(str(tmp_path)), [define("accounts")])
+    before = sorted(tmp_path.rglob("*"))
+    refused = livestate("serve", "--changelog", tmp_path, "--data", tmp_path / place)
+    assert refused.exit_code == 1
+    assert "is a changelog, or within one" in refused.stderr
+    assert sorted(tmp_path.rglob("*")) == before

@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from engine.changelog import Changelog, SnapshotRetention, open_appender
+from engine.changelog import Changelog, SnapshotRetention, open_appender, partition_rows
 from engine.changelog.layout import commit_path
 from engine.changelog.snapshot import EPOCH_WEIGHT
 from engine.model.schema import Epoch
@@ -203,3 +203,14 @@ def test_what_cannot_be_verified_is_said(root: Path) -> None:
     with start_host(HostOptions(changelog=str(root / "changelog"), data=root / "data", port=0)):
         found = livestate("verify", root / "data", "--changelog", root / "changelog")
     assert (found.exit_code, "stop it first" in found.stderr) == (1, True)
+
+
+def test_what_a_first_load_that_failed_has_left_is_nothing_wrong(tmp_path: Path) -> None:
+    changelog = Changelog.open(str(tmp_path))
+    changelog.create_store(ACCOUNTS)
+    rows = partition_rows(ACCOUNTS, pa.table({"account": [1], "amount": [1]}))
+    changelog.stage(GROUP, Epoch(1), {ACCOUNTS.name: rows}, task="load")
+    assert list(tmp_path.rglob("*.arrow"))
+    shutil.rmtree(tmp_path / "stores")  # a load creates its store when all rows are there
+    found = livestate("verify", tmp_path)
+    assert (found.exit_code, "nothing is wrong" in found.stdout) == (0, True)

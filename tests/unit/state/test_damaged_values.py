@@ -19,7 +19,7 @@ from engine.state.damage import DamagedError
 from engine.state.partition import PartitionStore
 from engine.state.state_options import StateOptions
 from engine.state.state_view import StateView
-from tests.simulation.disk import Disk, Life
+from tests.simulation.disk import Disk, DiskCopy, Life
 from tests.support.damaged_bytes import damaged_forms
 from tests.support.following import live_rows
 
@@ -69,7 +69,7 @@ def pairs() -> dict[bytes, bytes]:
             [rows(0, 60, "t"), rows(7, 1, "u"), rows(100, 8, "v"), rows(100, 4, "w")]
         ):
             store.apply(Epoch(epoch + 1), batch, digest=f"{epoch:032d}")
-    return disk.copy()[PLACE]
+    return disk.copy().contents[PLACE]
 
 
 def test_every_kind_of_value_is_there(pairs: dict[bytes, bytes]) -> None:
@@ -79,7 +79,7 @@ def test_every_kind_of_value_is_there(pairs: dict[bytes, bytes]) -> None:
 @pytest.mark.parametrize("kind", sorted(kinds()))
 def test_no_damaged_byte_is_served(kind: bytes, pairs: dict[bytes, bytes]) -> None:
     disk = Disk()
-    disk.restore({PLACE: pairs})
+    disk.restore(DiskCopy({PLACE: pairs}, {}))
     whole = answer(disk)
     key, value = min(
         ((key, value) for key, value in pairs.items() if key[:1] == kind), key=lambda pair: len(pair[1])
@@ -87,7 +87,7 @@ def test_no_damaged_byte_is_served(kind: bytes, pairs: dict[bytes, bytes]) -> No
     assert 0 < len(value) < MOST_BYTES
     found = 0
     for offset, damaged in damaged_forms(value):
-        disk.restore({PLACE: {**pairs, key: damaged}})
+        disk.restore(DiskCopy({PLACE: {**pairs, key: damaged}}, {}))
         try:
             assert answer(disk) == whole, offset
         except DamagedError:
