@@ -86,7 +86,7 @@ def parameter_values(slots: Sequence[ParameterSlot], given: Given) -> tuple[pa.S
     """
     count = 0 if given is None else len(given) if isinstance(given, tuple) else given.num_columns
     if count != len(slots):
-        raise InvalidInput(f"The statement has {len(slots)} parameters, and {count} values were given.")
+        raise InvalidInput(f"Parameters of the statement: {len(slots)}; values that were given: {count}.")
     if given is None or not slots:
         return ()
     if isinstance(given, tuple):

@@ -61,6 +61,7 @@ class GroupReporter:
         """
         with self._changing:
             group, stores = self.reported
+            building, catching_up = self._outlook(building), self._outlook(catching_up)
             if (building, catching_up) != (group.building, group.catching_up):
                 self.reported = (replace(group, building=building, catching_up=catching_up), stores)
 
@@ -70,7 +71,15 @@ class GroupReporter:
             self._problem = problem
             with self._changing:
                 group, stores = self.reported
-                self.reported = (replace(group, problem=problem), stores)
+                building, catching_up = self._outlook(group.building), self._outlook(group.catching_up)
+                group = replace(group, problem=problem, building=building, catching_up=catching_up)
+                self.reported = (group, stores)
+
+    def _outlook(self, progress: Progress | None) -> Progress | None:
+        """Progress as it is reported: what does not get on has no rate, and so no time left."""
+        if progress is None or not self._problem:
+            return progress
+        return replace(progress, bytes_per_second=None)
 
     def report(
         self,
@@ -95,9 +104,9 @@ class GroupReporter:
                 self.newest_known,
                 self.unread_since,
                 self._looked_at,
-                building,
+                self._outlook(building),
                 self._problem,
-                catching_up,
+                self._outlook(catching_up),
                 past,
             )
             self.reported = (group, stores)

@@ -35,6 +35,8 @@ def group_status(changelog: Changelog, group: GroupState, problem: str, now: int
         problem = problem or problem_of("The changelog", error)
     skipped = _skipped_epochs(changelog, group.group)
     report, _ = group.reported
+    # Of what cannot be looked up, as the next commit is damaged, this is known.
+    unread_seconds = 0.0 if report.unread_since is None else max(0.0, (now - report.unread_since) / 1e6)
     if report.building is not None and not problem:
         problem = f"The store is being built on this host; {progress_in_words(report.building)}."
     # Of the view, not of the group: that may have come to new stores since.
@@ -46,7 +48,7 @@ def group_status(changelog: Changelog, group: GroupState, problem: str, now: int
             group=group.group,
             epoch=epoch,
             newest_epoch=newest,
-            lag_seconds=lags.get(epoch if view else group.epoch, 0.0),
+            lag_seconds=lags.get(epoch if view else group.epoch, unread_seconds),
             rows=sum(version.live_rows for version in versions),
             stored_rows=sum(version.stored_rows for version in versions),
             bytes=sum(version.nbytes for version in versions),

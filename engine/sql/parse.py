@@ -269,7 +269,7 @@ def _tree(source: SourceText, body: str, dialect: str) -> exp.Expr:
     except ParseError as error:
         raise _syntax_error(source, body, error) from error
     except TokenError as error:
-        raise source.error(f"The statement cannot be read: {_first_line(str(error))}", None) from error
+        raise _token_error(source, body, error) from error
     except SqlglotError as error:
         raise InvalidInput(f"The statement cannot be read: {_first_line(str(error))}") from error
     except RecursionError as error:
@@ -443,6 +443,16 @@ def _join_conditions(connector: type[exp.Connector], conditions: Sequence[exp.Ex
     )
 
 
+def _token_error(source: SourceText, body: str, error: TokenError) -> InvalidInput:
+    """What keeps a text from being cut into tokens: mostly something that is not closed."""
+    missing = _MISSING.fullmatch(str(error.__context__))
+    if missing is not None:
+        return source.error(f"{missing[1]} is not closed.", int(missing[2]))
+    if isinstance(error.__context__, IndexError) and "/*" in body:
+        return source.error("A comment is not closed: */ is missing.", body.rfind("/*"))
+    return source.error(f"The statement cannot be read: {_first_line(str(error))}", None)
+
+
 def _syntax_error(source: SourceText, body: str, error: ParseError) -> InvalidInput:
     details = error.errors[0] if error.errors else {}
     line, column = details.get("line"), details.get("col")
@@ -466,6 +476,8 @@ def _first_line(text: str) -> str:
     return text.split("\n", 1)[0][:200]
 
 
+_MISSING = re.compile(r"Missing (\S+) from \d+:(\d+)")
+"""What sqlglot's tokenizer says of a quote that is not closed, and how many characters are before it."""
 _TOO_DEEP = "The statement nests too deeply."
 _SCHEMAS = frozenset({"system", "main", "memory", "temp", "pg_catalog", "information_schema"})
 

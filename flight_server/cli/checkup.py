@@ -166,6 +166,14 @@ def _host_findings(name: str, said: HostDiagnosis) -> Iterator[Finding]:
             "It has not caught up with the changelog since it was started.",
             "Wait, and look at `livestate hosts`: it says how far it is, and what keeps it.",
         )
+    for group, problem in sorted(said.problems.items()):
+        yield Finding(
+            Level.FAIL,
+            "stores",
+            name,
+            f"Store group {group} does not get on: {problem}",
+            "Waiting does not help by itself; docs/trouble.md has what to do for each of these sentences.",
+        )
     yield from directory_findings(name, said.data)
     yield _open_files(name, said)
     yield _memory(name, said)
@@ -187,7 +195,8 @@ def directory_findings(where: str, facts: DirectoryFacts) -> Iterator[Finding]:
             "data",
             where,
             f"The data directory cannot be used. {facts.problem}",
-            "Give it to the user that the host runs as, and see that its disk is not mounted read-only.",
+            "Give it to the user that the host runs as, and see that its disk has room and is not mounted "
+            "read-only.",
         )
     else:
         slow = facts.fsync_seconds > FSYNC_WARN

@@ -47,7 +47,7 @@ class SelfReport:
         """How the host stands now; its disk and the other hosts are tried."""
         peers: Mapping[str, PeerFacts] = {} if self._peers is None else self._peers.probe_all()
         opened, limit = open_files()
-        _, stores = self._follower.report()
+        groups, stores = self._follower.report()
         return HostDiagnosis(
             host=self._name,
             versions=package_versions(),
@@ -61,6 +61,7 @@ class SelfReport:
             memory_budget_bytes=self._memory_budget_bytes,
             data=directory_facts(self._data),
             peers=peers,
+            problems={name: group.problem for name, group in groups.items() if group.problem},
             # What comes before takes time.
             clock=time.time_ns() // 1000,
         )

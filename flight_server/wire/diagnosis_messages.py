@@ -67,6 +67,7 @@ class HostDiagnosis:
         memory_budget_bytes: What its options let queries and caches take.
         data: Its data directory.
         peers: The other hosts, by name.
+        problems: What keeps store groups from getting on, by group; those that get on are not named.
     """
 
     host: str
@@ -82,6 +83,7 @@ class HostDiagnosis:
     memory_budget_bytes: int = 0
     data: DirectoryFacts = field(default_factory=DirectoryFacts)
     peers: Mapping[str, PeerFacts] = field(default_factory=dict)
+    problems: Mapping[str, str] = field(default_factory=dict)
 
     def to_bytes(self) -> bytes:
         """The bytes that `parse_diagnosis` reads back."""

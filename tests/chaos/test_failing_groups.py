@@ -16,6 +16,7 @@ import pytest
 
 from engine.changelog import Changelog, SnapshotRetention, StoreAppender, open_appender
 from engine.changelog.epochs import Epochs
+from engine.changelog.layout import commit_path
 from engine.changelog.snapshot import EPOCH_WEIGHT
 from engine.changelog.snapshots import Snapshots
 from engine.errors import LivestateError
@@ -242,3 +243,21 @@ def test_a_turn_that_fails_as_a_whole_is_taken_again(
         for group in STORES:
             world.check(follower, group)
     assert caplog.text.count("The turn of group") == 1
+
+
+def test_what_waits_behind_damage_is_old_and_has_no_time_left(changelog: Changelog, tmp_path: Path) -> None:
+    """Nobody is told that all is there, or soon will be."""
+    world = World(changelog)
+    world.append(1)
+    commit = tmp_path / "changelog" / commit_path(FAILING, world.newest(FAILING))
+    commit.write_bytes(commit.read_bytes()[:-20])
+    with run_follower(changelog, tmp_path / "data", FOLLOWING) as follower:
+        world.check(follower, SOUND)
+        wait_until(lambda: "is damaged" in follower.report()[0][FAILING].problem)
+        wait_until(lambda: follower.report()[0][FAILING].unread_since is not None)
+        statuses = {status.group: status for status in follower.status()}
+        report = follower.report()[0][FAILING]
+    assert statuses[FAILING].lag_seconds > 0.0
+    assert statuses[SOUND].lag_seconds == 0.0
+    assert report.building is not None
+    assert (report.building.bytes_per_second, report.building.seconds_left) == (None, None)

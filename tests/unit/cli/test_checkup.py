@@ -120,3 +120,10 @@ def test_changelogs() -> None:
         (replace(well, clock=65_000_000), Level.FAIL),
     ):
         assert worst_level(changelog_findings("s3://b", probe)) is level
+
+
+def test_a_group_that_does_not_get_on_fails() -> None:
+    stuck = replace(FACTS, diagnosis=replace(WELL, ready=False, problems={"music": "Epoch 2 is damaged."}))
+    (found,) = [each for each in host_findings({"a": stuck}) if each.check == "stores"]
+    assert (found.level, found.where) == (Level.FAIL, "a")
+    assert found.message == "Store group music does not get on: Epoch 2 is damaged."

@@ -196,9 +196,9 @@ def test_parameters_have_types(service: QueryService) -> None:
         (
             "SELECT * FROM plays WHERE song_id = ?",
             {},
-            "The statement has 1 parameters, and 0 values were given.",
+            "Parameters of the statement: 1; values that were given: 0.",
         ),
-        ("SELECT * FROM plays", {"a": 1}, "The statement has 0 parameters, and 1 values were given."),
+        ("SELECT * FROM plays", {"a": 1}, "Parameters of the statement: 0; values that were given: 1."),
         (
             "SELECT * FROM plays WHERE song_id = $1 AND count = $3",
             {"a": 1, "b": 1},

@@ -15,6 +15,7 @@ from engine.model.schema import StoreName, define_store
 from engine.plan.statement import make_ready
 from engine.sql.literals import lift
 from engine.sql.masked_values import mask_values
+from engine.sql.parse import parse
 from engine.sql.tokens import dialect_of
 
 TABLES = {
@@ -109,3 +110,19 @@ def test_signs_in_names_are_a_part_of_them() -> None:
     for name, dialect in (("$$a$$", "bigquery"), ("#1", "redshift"), ("a$b", "oracle")):
         ready = make_ready(lift(f"SELECT a AS {name} FROM t", dialect), dialect, TABLES)
         assert f'a AS "{name}"' in ready.sql
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence", "line", "column"),
+    [
+        ("SELECT 'abc FROM t", "' is not closed.", 1, 8),
+        ("SELECT 1, 'x',\n  'it''s", "' is not closed.", 2, 3),
+        ('SELECT "abc\nFROM t', '" is not closed.', 1, 8),
+        ("SELECT 1\n+ $$abc", "$$ is not closed.", 2, 3),
+        ("SELECT 1 /* one */ + /* two", "A comment is not closed: */ is missing.", 1, 22),
+    ],
+)
+def test_what_is_not_closed_is_pointed_at(text: str, sentence: str, line: int, column: int) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        parse(lift(text, "duckdb"), "duckdb")
+    assert caught.value.message.startswith(f"{sentence}\nLine {line}, column {column}:\n")
