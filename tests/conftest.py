@@ -6,6 +6,7 @@ import gc
 import multiprocessing.util
 import os
 import signal
+import sys
 import tempfile
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING
@@ -106,6 +107,19 @@ def temporary_files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.setenv("TMPDIR", directory)
         patch.setattr(tempfile, "tempdir", directory)
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def lost_interrupts() -> Iterator[None]:
+    """As in a host, it is no error where what ends the work of a long text comes up in a finaliser, which may
+    be that of anything.
+    """
+    from engine.statements.deep_stack import ignore_lost_interrupts  # noqa: PLC0415  as below
+
+    before = sys.unraisablehook
+    ignore_lost_interrupts()
+    yield
+    sys.unraisablehook = before
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -86,7 +86,8 @@ def parameter_values(slots: Sequence[ParameterSlot], given: Given) -> tuple[pa.S
     """
     count = 0 if given is None else len(given) if isinstance(given, tuple) else given.num_columns
     if count != len(slots):
-        raise InvalidInput(f"Parameters of the statement: {len(slots)}; values that were given: {count}.")
+        many = "" if len(slots) == 1 else "s"
+        raise InvalidInput(f"The statement has {len(slots)} parameter{many}, and values were given for {count}.")
     if given is None or not slots:
         return ()
     if isinstance(given, tuple):

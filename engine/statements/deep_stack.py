@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -190,6 +191,19 @@ class _Making(Generic[Made]):
                 _raise_abandoned(self._thread_id)
             if self.ended.wait(POLL_SECONDS):
                 return
+
+
+def ignore_lost_interrupts() -> None:
+    """Have this process say nothing of such an error that came up in a finaliser, and was lost there. Python
+    would print where that was.
+    """
+    before = sys.unraisablehook
+
+    def hook(unraisable: sys.UnraisableHookArgs) -> None:
+        if not issubclass(unraisable.exc_type, _AbandonedError):
+            before(unraisable)
+
+    sys.unraisablehook = hook
 
 
 def _raise_abandoned(thread_id: int) -> None:

@@ -17,6 +17,7 @@ from typing import cast
 
 import pyarrow as pa
 
+from engine.statements.deep_stack import ignore_lost_interrupts
 from flight_server.host.arrow_pool import is_limited
 from flight_server.host.free_memory import Heaps, return_free_memory
 from flight_server.host.host import Host, HostOptions
@@ -60,6 +61,7 @@ def prepare() -> None:
     """
     sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
     os.environ.setdefault("GRPC_EXPERIMENTS", GRPC_EXPERIMENTS)
+    ignore_lost_interrupts()
 
 
 COLLECTION_THRESHOLDS = (5000, 10, 3)

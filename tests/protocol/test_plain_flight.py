@@ -92,7 +92,10 @@ def test_json_carries_named_parameters_dialect_and_timeout(plain: flight.FlightC
         ({"sql": "SELECT title FROM songs WHERE song_id = ?", "parameters": ["x"]}, "Parameter 1"),
         ({"sql": "SELECT title FROM songs WHERE song_id = ?", "parameters": [[1]]}, "Parameter 1"),
         ({"sql": "SELECT title FROM songs WHERE song_id = ?", "parameters": [2**70]}, "Parameter 1"),
-        ({"sql": "SELECT title FROM songs WHERE song_id = ?", "parameters": [1, 2]}, "parameters"),
+        (
+            {"sql": "SELECT title FROM songs WHERE song_id = ?", "parameters": [1, 2]},
+            "has 1 parameter, and values were given for 2",
+        ),
         ({"sql": "SELECT title FROM songs WHERE song_id = $a", "parameters": {"b": 2}}, "parameters"),
         ("{", "not JSON"),
         ('{"sql": ' + "[" * 100_000, "not JSON"),

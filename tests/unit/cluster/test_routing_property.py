@@ -150,11 +150,16 @@ def check_whole(found: Route, needed: Needs) -> None:
 
 
 def check_preferred(found: Route, known: Mapping[HostName, HostReport], needed: Needs) -> None:
-    """Of several hosts the first that can answers for a partition."""
+    """Of several hosts the first that can answers for a partition, if it has not got its share of others."""
+    sharing: dict[tuple[int, tuple[StoreName, ...]], list[PartitionId]] = {}
     for (count, number), names in slots(needed).items():
-        first = next(
-            host
-            for host in ASSIGNMENT.order(count)[number]
-            if host in readers(known, names, number, found.epochs)
-        )
-        assert number in found.partitions[first][names[0]]
+        sharing.setdefault((count, tuple(names)), []).append(number)
+    for (count, together), numbers in sharing.items():
+        for number in numbers:
+            first = next(
+                host
+                for host in ASSIGNMENT.order(count)[number]
+                if host in readers(known, list(together), number, found.epochs)
+            )
+            read = set(numbers).intersection(found.partitions.get(first, {}).get(together[0], ()))
+            assert number in read or len(read) * len(known) >= len(numbers)

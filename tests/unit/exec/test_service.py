@@ -196,9 +196,9 @@ def test_parameters_have_types(service: QueryService) -> None:
         (
             "SELECT * FROM plays WHERE song_id = ?",
             {},
-            "Parameters of the statement: 1; values that were given: 0.",
+            "The statement has 1 parameter, and values were given for 0.",
         ),
-        ("SELECT * FROM plays", {"a": 1}, "Parameters of the statement: 0; values that were given: 1."),
+        ("SELECT * FROM plays", {"a": 1}, "The statement has 0 parameters, and values were given for 1."),
         (
             "SELECT * FROM plays WHERE song_id = $1 AND count = $3",
             {"a": 1, "b": 1},
