@@ -86,8 +86,8 @@ def parameter_values(slots: Sequence[ParameterSlot], given: Given) -> tuple[pa.S
     """
     count = 0 if given is None else len(given) if isinstance(given, tuple) else given.num_columns
     if count != len(slots):
-        many = "" if len(slots) == 1 else "s"
-        raise InvalidInput(f"The statement has {len(slots)} parameter{many}, and values were given for {count}.")
+        parameters = "1 parameter" if len(slots) == 1 else f"{len(slots)} parameters"
+        raise InvalidInput(f"The statement has {parameters}, and values were given for {count}.")
     if given is None or not slots:
         return ()
     if isinstance(given, tuple):
