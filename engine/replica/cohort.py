@@ -252,8 +252,8 @@ class Cohort:
         read = 0 if self.meter.reached is None else commit.written - self.meter.reached
         self.meter.begin_step(commit.written, read, own_bytes(commit, self.partitions.keys()))
         was_even = self.is_even
-        # A disk that takes nothing stops the group, before memory is full.
         touched = [self.partitions[key] for key in changes]
+        # A disk that takes nothing stops the group, before memory is full.
         is_held = is_readable and not collected.is_large and not self._has_failed_to_write
         if is_held:
             self._unwritten.update(touched)
