@@ -15,6 +15,7 @@ from engine.changelog.chain import Link, read_chain
 from engine.changelog.changelog import Changelog
 from engine.changelog.codec import describe
 from engine.changelog.commit import BEFORE_FIRST, Commit
+from engine.changelog.layout import GROUPS_PATH, group_path
 from engine.changelog.snapshot import MIB, Snapshot, StorePartition
 from engine.errors import Corrupt, NotFound
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
@@ -107,8 +108,8 @@ class Inspection:
         for name, sentence in self._damaged.items():
             yield Inspected(f"The name {name}", faults=(sentence,))
         for group in self._changelog.groups_without_stores():
-            if not (self._changelog.committed_epochs(group) or self._changelog.snapshots(group).epochs()):
-                continue  # a first load that came to nothing has left files that count for nothing
+            if self._is_unused(group):
+                continue
             yield Inspected(
                 f"Store group {group}", faults=("the definitions of its stores are missing or damaged.",)
             )
@@ -120,6 +121,23 @@ class Inspection:
             yield from self.missing_epochs(group)
             yield from self.read_epochs(group)
             yield from self.read_snapshots(group)
+
+    def _is_unused(self, directory: str) -> bool:
+        """Whether a first load that came to nothing has left a group's directory: epochs without rows, and
+        files that no epoch names.
+        """
+        group = GroupName(directory)
+        if group_path(group) != f"{GROUPS_PATH}/{directory}":
+            return False  # of which group it is cannot be told
+        try:
+            commits = [
+                self._changelog.read_commit(group, epoch) for epoch in self._changelog.committed_epochs(group)
+            ]
+        except Corrupt:
+            return False
+        has_rows = any(commit is None or commit.files or commit.generation for commit in commits)
+        had_rows = self._changelog.floor(group) > BEFORE_FIRST or self._changelog.snapshots(group).epochs()
+        return not (has_rows or had_rows)
 
     def missing_epochs(self, group: GroupName) -> Iterator[Inspected]:
         """What should be there of a group, and is not."""
