@@ -17,6 +17,7 @@ that of a list of keys.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -232,8 +233,7 @@ class Rocks:
         Raises:
             LivestateError: It cannot be opened; the next write tries again.
         """
-        logs = sum(file.stat().st_size for file in self._path.glob("*.log"))
-        if not _has_room(self._path, logs + ROOM_BYTES):
+        if not _has_room_to_open(self._path):
             return
         with self._change:
             if self._is_closed:
@@ -348,12 +348,18 @@ class Rocks:
                     raise
 
 
-def _has_room(path: Path, nbytes: int) -> bool:
-    """Whether a file of some size can be made in a directory; it is gone at once."""
+def _has_room_to_open(path: Path) -> bool:
+    """Whether the disk has room for what opening a RocksDB writes: a file of that size is made in its
+    directory, and is gone at once.
+    """
+    if sys.platform != "linux":
+        return True
     try:
+        logs = sum(file.stat().st_size for file in path.glob("*.log"))
         with TemporaryFile(dir=path) as file:
-            os.posix_fallocate(file.fileno(), 0, nbytes)
+            os.posix_fallocate(file.fileno(), 0, logs + ROOM_BYTES)
     except OSError:
+        # The disk is full; or RocksDB has just removed a log, and the next write looks again.
         return False
     return True
 

@@ -68,11 +68,9 @@ class Seconds(click.FloatRange):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """The seconds that a text means."""
         seconds: float = super().convert(value, param, ctx)
-        return (
-            seconds
-            if math.isfinite(seconds)
-            else self.fail(f"{value!r} is no number of seconds.", param, ctx)
-        )
+        if not math.isfinite(seconds):
+            self.fail(f"{value!r} is no number of seconds.", param, ctx)
+        return seconds
 
 
 class Directory(click.Path):
