@@ -430,6 +430,11 @@ class QueryService:
                 "role reader."
             )
 
+    @property
+    def longest_text_bytes(self) -> int:
+        """Bytes of the longest text that it takes."""
+        return self._options.longest_text_bytes
+
     def endpoints(
         self,
         sql: str,

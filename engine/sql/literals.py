@@ -158,6 +158,17 @@ def too_long_error() -> LimitExceeded:
     )
 
 
+def longest_text_error(longest: int) -> LimitExceeded:
+    """Raised for a statement whose text takes too much memory.
+
+    Args:
+        longest: Bytes of the longest text.
+    """
+    return LimitExceeded(
+        f"The statement is longer than max_sql_bytes allows ({longest} bytes): pass values as parameters."
+    )
+
+
 def too_many_parameters_error() -> LimitExceeded:
     """Raised for a statement with too many parameters."""
     return LimitExceeded(

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from engine.duckdb.deadline import Deadline
-from engine.errors import Corrupt, InvalidInput, LimitExceeded
+from engine.errors import Corrupt, InvalidInput
 from engine.model.read_point import ReadPoint
 from engine.model.schema import GroupName, StoreDefinition, StoreName
 from engine.model.table_shapes import ExpectedShapes, TableShape
@@ -17,7 +17,7 @@ from engine.plan.values import Arguments
 from engine.scan import StoreSource
 from engine.sql.as_of import AsOfText, drop_version_moments, resolve_as_of, take_as_of
 from engine.sql.bind import BoundStatement
-from engine.sql.literals import likely_template, listed_keys, split_last_list
+from engine.sql.literals import likely_template, listed_keys, longest_text_error, split_last_list
 from engine.sql.text import SourceText
 from engine.sql.versions import NO_MOMENTS, Moments, is_versioned
 from engine.statements.statement_cache import MAX_CACHED_LENGTH, ReadyText, StatementCache, Tables
@@ -137,10 +137,7 @@ class Texts:
     def _check_length(self, text: str) -> None:
         limit = self._max_sql_bytes
         if len(text) > limit or (len(text) * 4 > limit and len(text.encode(errors="replace")) > limit):
-            raise LimitExceeded(
-                f"The statement is longer than max_sql_bytes allows ({limit} bytes): pass values as "
-                "parameters."
-            )
+            raise longest_text_error(limit)
 
     def lookup_by_literal(self, text: str, dialect: str) -> tuple[ReadyStatement, object] | None:
         """A lookup of one row by its key, of a text with one literal, if its like was made ready before.

@@ -9,7 +9,6 @@ from dataclasses import asdict
 from typing import Any, Protocol
 
 import pyarrow as pa
-from pyarrow import flight
 
 from engine.access.principal import Permission, Principal
 from engine.errors import Forbidden, InvalidInput, LivestateError, NotFound, Unsupported
@@ -28,8 +27,10 @@ from flight_server.server.statements import Statements, engine_session
 from flight_server.wire.boundary import kind_name
 from flight_server.wire.diagnosis_messages import DIAGNOSE_ACTION, HostDiagnosis
 from flight_server.wire.fragment_messages import FRAGMENT_MARK, parse_fragment
+from flight_server.wire.json_bodies import parse_json
 from flight_server.wire.messages import Message, new, pack, parse, unpack
 from flight_server.wire.session_options import FORGET_COOKIE
+from flight_server.wire.text_sizes import check_command
 from flight_server.wire.tickets import Statement, parse_ticket
 
 LONGEST_HOLD = 600.0
@@ -215,6 +216,7 @@ class Actions:
         return answer
 
     def _create_prepared(self, context: Any, body: bytes) -> Iterable[bytes]:
+        check_command(body, self._service.longest_text_bytes)
         message = _unpack_expected("ActionCreatePreparedStatementRequest", body)
         self._calls.check_open()
         statements = self._statements.for_principal(self._callers.principal(context))
@@ -237,16 +239,11 @@ class Actions:
         return [new("CancelFlightInfoResult", status=_CANCELLING).SerializeToString()]
 
     def _cancel(self, context: Any, info: bytes) -> None:
-        try:
-            tickets = [
-                bytes(endpoint.ticket.ticket) for endpoint in flight.FlightInfo.deserialize(info).endpoints
-            ]
-        except (pa.ArrowException, OSError) as error:
-            raise InvalidInput(
-                "What is to be cancelled is no FlightInfo: its bytes are damaged or cut off."
-            ) from error
+        endpoints = parse("FlightInfo", info).endpoint
+        if not endpoints:
+            raise InvalidInput("What is to be cancelled is no FlightInfo, or one without endpoints.")
         principal = self._callers.principal(context)
-        cancelled = [self._calls.cancel(_call_id(ticket), principal) for ticket in tickets]
+        cancelled = [self._calls.cancel(_call_id(each.ticket.ticket), principal) for each in endpoints]
         if not any(cancelled):
             raise NotFound("The query to cancel does not run here (any more).")
 
@@ -349,7 +346,7 @@ def _parse_hold(body: bytes) -> tuple[Mapping[GroupName, Epoch], float]:
         f"{LONGEST_HOLD:g}}}."
     )
     try:
-        document = json.loads(body)
+        document = parse_json(body)
         epochs, seconds = dict(document["epochs"]), document["seconds"]
     except (ValueError, RecursionError, KeyError, TypeError) as error:
         raise wanted from error
@@ -371,7 +368,7 @@ def _parse_scrub(body: bytes) -> tuple[str, float | None]:
         '"rate", bytes a second above 0.'
     )
     try:
-        document = json.loads(body)
+        document = parse_json(body)
         step, rate = document["do"], document.get("rate")
     except (ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
         raise wanted from error
@@ -387,7 +384,7 @@ def _parse_drain(body: bytes) -> str:
     """What is to be done."""
     wanted = InvalidInput('The body of livestate.drain is {"do": "begin", "end" or "status"}.')
     try:
-        step = json.loads(body)["do"]
+        step = parse_json(body)["do"]
     except (ValueError, RecursionError, KeyError, TypeError) as error:
         raise wanted from error
     if step not in ("begin", "end", "status"):

@@ -42,6 +42,7 @@ from flight_server.wire.call_headers import MIDDLEWARE
 from flight_server.wire.fragment_messages import FRAGMENT_MARK, parse_fragment
 from flight_server.wire.key_messages import parse_key_request
 from flight_server.wire.messages import unpack
+from flight_server.wire.text_sizes import check_command, check_ticket
 from flight_server.wire.tickets import Command, parse_json_command, parse_ticket
 
 _READ_ONLY = (
@@ -226,7 +227,7 @@ class LivestateServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow 
     def get_flight_info(self, context: Any, descriptor: flight.FlightDescriptor) -> flight.FlightInfo:
         """Plan a statement or a catalog command."""
         statements = self._statements_for(context)
-        body = _command(descriptor)
+        body = self._command(descriptor)
         if body.startswith(b"{"):
             command = parse_json_command(body, statements.defaults(context))
             return statements.command_info(command, descriptor, context)
@@ -244,7 +245,7 @@ class LivestateServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow 
     def get_schema(self, context: Any, descriptor: flight.FlightDescriptor) -> flight.SchemaResult:
         """Say what the result of a statement or a catalog command looks like."""
         statements = self._statements_for(context)
-        name, message = unpack(_command(descriptor))
+        name, message = unpack(self._command(descriptor))
         if name == _PREPARED_QUERY:
             return flight.SchemaResult(statements.schema(statements.statement_of_handle(message), context))
         if name == _QUERY:
@@ -257,8 +258,10 @@ class LivestateServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow 
     def do_get(self, context: Any, ticket: flight.Ticket) -> flight.FlightDataStream:
         """Run a statement, a fragment or a catalog command."""
         principal = self._callers.check(context, *_ASKERS)
+        body = ticket.ticket
+        check_ticket(body, self._service.longest_text_bytes)
         with RIGHT_OF_WAY:
-            return self._answer(context, ticket.ticket, principal)
+            return self._answer(context, body, principal)
 
     def _answer(self, context: Any, body: bytes, principal: Principal) -> flight.FlightDataStream:
         if body.startswith(FRAGMENT_MARK):
@@ -285,6 +288,13 @@ class LivestateServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow 
         self._calls.check_open()
         return self._statements.for_principal(principal)
 
+    def _command(self, descriptor: flight.FlightDescriptor) -> bytes:
+        if descriptor.descriptor_type != flight.DescriptorType.CMD:
+            raise InvalidInput("The descriptor must hold a Flight SQL command, not a path.")
+        command = bytes(descriptor.command)
+        check_command(command, self._service.longest_text_bytes)
+        return command
+
     @guard_rpc
     def do_put(
         self,
@@ -295,7 +305,7 @@ class LivestateServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow 
     ) -> None:
         """Bind parameters; everything that would write is refused."""
         statements = self._statements_for(context)
-        name, message = unpack(_command(descriptor))
+        name, message = unpack(self._command(descriptor))
         if name != _PREPARED_QUERY:
             raise _refusal(name)
         answer = statements.bind(statements.statement_of_handle(message), reader)
@@ -338,13 +348,8 @@ class LivestateServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow 
             self._key_streams.exchange(context, request, reader, writer)
             return
         CALL_CORE.leave()
+        check_ticket(command, self._service.longest_text_bytes)
         self._fragments.exchange(context, descriptor, reader, writer)
-
-
-def _command(descriptor: flight.FlightDescriptor) -> bytes:
-    if descriptor.descriptor_type != flight.DescriptorType.CMD:
-        raise InvalidInput("The descriptor must hold a Flight SQL command, not a path.")
-    return bytes(descriptor.command)
 
 
 def _catalog_schema(name: str, message: Any) -> pa.Schema:

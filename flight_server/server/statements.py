@@ -23,6 +23,7 @@ from engine.errors import InvalidInput, Unsupported
 from engine.model.read_point import NEWEST, AsOfEpoch, ReadPoint
 from engine.processes.call_core import CALL_CORE
 from engine.service import DEFAULT_SESSION, MOST_SCOPES, PreparedStatement, QueryResult, QueryService, Session
+from engine.sql.literals import MAX_PARAMETERS, too_many_parameters_error
 from engine.telemetry.statement_ids import name_statement
 from flight_server.server.activity import Activity, ActivityStatement, parse_activity
 from flight_server.server.arrivals import Arrival
@@ -523,6 +524,8 @@ class Statements:
         if not request.parameters:
             return None
         given = request.parameters
+        if len(given) > MAX_PARAMETERS:
+            raise too_many_parameters_error()
         if not isinstance(given, Mapping) and all(isinstance(value, _PLAIN_JSON) for value in given):
             # The service converts between these by itself, so the statement need not be asked for its types.
             names = [str(place) for place in range(1, len(given) + 1)]

@@ -18,6 +18,7 @@ import pyarrow as pa
 from engine.errors import InvalidInput
 from engine.model.read_point import ReadPoint
 from engine.model.schema import Epoch, GroupName
+from flight_server.wire.json_bodies import parse_json
 from flight_server.wire.read_point_options import READ_POINT_OPTIONS, parse_read_point, read_point_values
 from flight_server.wire.tickets import Statement, checked_timeout
 
@@ -73,7 +74,7 @@ def parse_key_request(command: bytes, defaults: Statement) -> KeyRequest:
         InvalidInput: The bytes are none.
     """
     try:
-        document = json.loads(command)
+        document = parse_json(command)
     except (ValueError, RecursionError) as error:
         raise InvalidInput(
             'The descriptor starts with { and is not JSON; send {"version": 1, "store": "…"}.'

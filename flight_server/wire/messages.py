@@ -4,9 +4,9 @@ Generated code ties itself to one protobuf runtime and clashes with other copies
 default pool. So the messages are a table, built at import into a pool of their own; that works with protobuf
 4.25 to 7.
 
-Field numbers: `format/FlightSql.proto` and `format/Flight.proto` of Apache Arrow. A field that is itself a
-message of Flight's core and that pyarrow reads (`FlightInfo`) is declared as bytes: the two look alike on the
-wire. `StatementHandle` is livestate's own and never leaves tickets and handles; `FragmentRequest` is what
+Field numbers: `format/FlightSql.proto` and `format/Flight.proto` of Apache Arrow. Of the messages of Flight's
+core only what is read here is declared; a field that holds one is declared as bytes: the two look alike on
+the wire. `StatementHandle` is livestate's own and never leaves tickets and handles; `FragmentRequest` is what
 hosts send each other.
 """
 
@@ -19,6 +19,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import DecodeError
 
 from engine.errors import InvalidInput
+from flight_server.wire.protobuf_fields import FieldPlace, field_places
 
 Message: TypeAlias = Any
 """A protobuf message; its class is made at import, so its fields are known to no type checker."""
@@ -26,13 +27,22 @@ Message: TypeAlias = Any
 PACKAGE = "arrow.flight.protocol.sql"
 TYPE_PREFIX = f"type.googleapis.com/{PACKAGE}."
 
-# Each field is "[optional|repeated|map|oneof] type name = number"; `map` has text keys, all `oneof` fields of
-# a message are in one group.
+SHORT_BYTES = 64 << 10
+"""What a message may take beside its long fields. A message, an entry of a map or an element of a list takes
+two bytes at the least, and some hundred once it is read.
+"""
+FRAGMENT_BYTES = 256 << 10
+"""Likewise of a fragment, which names the partitions that it reads."""
+MOST_FIELDS = 10_000
+"""Of a message, those in others not counted; to count one takes longer than to read it."""
+
+# Each field is "[long] [optional|repeated|map|oneof] type name = number"; a `long` one may be of any size, as
+# it takes no more once it is read; `map` has text keys, all `oneof` fields of a message are in one group.
 _KEYS = ("optional string catalog = 1", "optional string db_schema = 2", "string table = 3")
-_STATEMENT = ("string query = 1", "optional bytes transaction_id = 2")
-_HANDLE = ("bytes prepared_statement_handle = 1",)
+_STATEMENT = ("long string query = 1", "optional bytes transaction_id = 2")
+_HANDLE = ("long bytes prepared_statement_handle = 1",)
 _TABLE: Mapping[str, tuple[str, ...]] = {
-    "Any": ("string type_url = 1", "bytes value = 2"),
+    "Any": ("string type_url = 1", "long bytes value = 2"),
     "CommandGetSqlInfo": ("repeated uint32 info = 1",),
     "CommandGetXdbcTypeInfo": ("optional int32 data_type = 1",),
     "CommandGetCatalogs": (),
@@ -58,22 +68,30 @@ _TABLE: Mapping[str, tuple[str, ...]] = {
     ),
     "CommandStatementQuery": _STATEMENT,
     "CommandStatementUpdate": _STATEMENT,
-    "CommandStatementSubstraitPlan": ("bytes plan = 1", "optional bytes transaction_id = 2"),
+    "CommandStatementSubstraitPlan": ("long bytes plan = 1", "optional bytes transaction_id = 2"),
     "CommandPreparedStatementQuery": _HANDLE,
     "CommandPreparedStatementUpdate": _HANDLE,
     "CommandStatementIngest": ("bytes table_definition_options = 1", "string table = 2"),
-    "DoPutPreparedStatementResult": ("optional bytes prepared_statement_handle = 1",),
+    "DoPutPreparedStatementResult": ("long optional bytes prepared_statement_handle = 1",),
     "ActionCreatePreparedStatementRequest": _STATEMENT,
     "ActionCreatePreparedStatementResult": (
         *_HANDLE,
-        "bytes dataset_schema = 2",
-        "bytes parameter_schema = 3",
+        "long bytes dataset_schema = 2",
+        "long bytes parameter_schema = 3",
     ),
     "ActionClosePreparedStatementRequest": _HANDLE,
-    "ActionCancelQueryRequest": ("bytes info = 1",),
+    "ActionCancelQueryRequest": ("long bytes info = 1",),
     "ActionCancelQueryResult": ("int32 result = 1",),
-    "CancelFlightInfoRequest": ("bytes info = 1",),
+    "CancelFlightInfoRequest": ("long bytes info = 1",),
     "CancelFlightInfoResult": ("int32 status = 1",),
+    "FlightInfo": (
+        "long bytes schema = 1",
+        "long bytes flight_descriptor = 2",
+        "long repeated FlightEndpoint endpoint = 3",
+        "long bytes app_metadata = 7",
+    ),
+    "FlightEndpoint": ("Ticket ticket = 1",),
+    "Ticket": ("bytes ticket = 1",),
     "StringListValue": ("repeated string values = 1",),
     "SessionOptionValue": (
         "oneof string string_value = 1",
@@ -90,15 +108,15 @@ _TABLE: Mapping[str, tuple[str, ...]] = {
     "CloseSessionRequest": (),
     "CloseSessionResult": ("int32 status = 1",),
     "StatementHandle": (
-        "string sql = 1",
+        "long string sql = 1",
         "string dialect = 2",
         "optional double timeout = 3",
-        "bytes parameter_schema = 4",
-        "bytes parameter_row = 5",
+        "long bytes parameter_schema = 4",
+        "long bytes parameter_row = 5",
         "bytes call_id = 6",
         "ReadPoint read_point = 7",
         "optional int64 number = 8",
-        "optional string text = 9",
+        "long optional string text = 9",
         "bool parallel = 10",
         "TableShapes expected_shapes = 11",
     ),
@@ -113,22 +131,33 @@ _TABLE: Mapping[str, tuple[str, ...]] = {
     "PartitionList": ("repeated int32 partitions = 1",),
     "FragmentRequest": (
         "int32 format = 1",
-        "string sql = 2",
+        "long string sql = 2",
         "map int64 epochs = 3",
         "map PartitionList partitions = 4",
-        "bytes parameter_schema = 5",
-        "bytes parameter_row = 6",
+        "long bytes parameter_schema = 5",
+        "long bytes parameter_row = 6",
         "repeated string inputs = 7",
         "optional double timeout = 8",
         "bytes call_id = 9",
         "map int64 generations = 10",
         "map string digests = 11",
         "int64 complete_until = 12",
-        "bytes scope = 13",
+        "long bytes scope = 13",
         "EngineLimit engine_limit = 14",
     ),
     "EngineLimit": ("string owner = 1", "int64 bytes = 2", "string role = 3"),
 }
+
+_LONG = "long "
+_LONG_FIELDS: Mapping[str, Mapping[int, str]] = {
+    name: {
+        int(number): declaration.split(" ")[-1]
+        for declaration, number in (line.split(" = ") for line in lines)
+        if declaration.startswith(_LONG)
+    }
+    for name, lines in _TABLE.items()
+}
+"""Names of the long fields of each message, by number."""
 
 _Field = descriptor_pb2.FieldDescriptorProto
 _SCALARS = {
@@ -145,7 +174,7 @@ _SCALARS = {
 
 def _add_field(message: Any, line: str) -> None:
     declaration, number = line.split(" = ")
-    *label, type_name, name = declaration.split(" ")
+    *label, type_name, name = declaration.removeprefix(_LONG).split(" ")
     field = message.field.add(name=name, number=int(number), label=_Field.LABEL_OPTIONAL)
     if label == ["map"]:
         entry = message.nested_type.add(name="".join(word.capitalize() for word in name.split("_")) + "Entry")
@@ -188,6 +217,7 @@ def _classes() -> Mapping[str, Any]:
 
 _CLASSES = _classes()
 _ANY = _CLASSES["Any"]
+_TYPE_URL = _ANY.DESCRIPTOR.fields_by_name["type_url"].number
 statement_handle = _CLASSES["StatementHandle"]
 
 
@@ -204,6 +234,42 @@ def new(name: str, **fields: Any) -> Message:
     return _CLASSES[name](**fields)
 
 
+def long_fields(name: str, data: bytes, begin: int = 0, end: int | None = None) -> Mapping[str, FieldPlace]:
+    """Where the long fields of a message are, without reading it.
+
+    Args:
+        name: Which message it has to be.
+        data: The bytes that it is in.
+        begin: Where it begins.
+        end: Where it ends; None: with the bytes.
+
+    Returns:
+        The places, by the names of the fields; of a field that comes several times the last, which counts.
+
+    Raises:
+        InvalidInput: What is beside them takes more than such a message can.
+    """
+    known, found, rest = _LONG_FIELDS[name], {}, 0
+    most = FRAGMENT_BYTES if name == "FragmentRequest" else SHORT_BYTES
+    for count, place in enumerate(field_places(data, begin, end)):
+        field = known.get(place.number)
+        if field is not None:
+            found[field] = place
+        rest += (place.end if field is None else place.begin) - place.tag
+        if rest > most or count == MOST_FIELDS:
+            raise InvalidInput(
+                f"The message {name} has more than {MOST_FIELDS:,} fields, or more than {most:,} bytes "
+                f"beside its long fields ({', '.join(known.values()) or 'it has none'}): send less in it."
+            )
+    return found
+
+
+def _check_size(name: str, data: bytes) -> None:
+    """See that a message takes no more than some times its bytes once it is read."""
+    if len(data) > SHORT_BYTES:
+        long_fields(name, data)
+
+
 def parse(name: str, data: bytes) -> Message:
     """Read a message that is not packed in an `Any`.
 
@@ -215,8 +281,9 @@ def parse(name: str, data: bytes) -> Message:
         The message.
 
     Raises:
-        InvalidInput: The bytes are not such a message.
+        InvalidInput: The bytes are not such a message, or hold more than one can have.
     """
+    _check_size(name, data)
     try:
         return _CLASSES[name].FromString(data)
     except DecodeError as error:
@@ -239,6 +306,20 @@ def pack(message: Message) -> bytes:
     )
 
 
+def packed_name(data: bytes) -> str:
+    """The name of the message in an `Any`, without the package, before it is read; empty where it is none of
+    Flight SQL's.
+
+    Args:
+        data: The bytes of the `Any`, which `long_fields` has passed.
+    """
+    name = ""
+    for place in field_places(data):
+        if place.number == _TYPE_URL:
+            name = data[place.begin : place.end].decode(errors="replace")
+    return name.removeprefix(TYPE_PREFIX) if name.startswith(TYPE_PREFIX) else ""
+
+
 def unpack(data: bytes) -> tuple[str, Message]:
     """Read a message from an `Any`.
 
@@ -249,8 +330,10 @@ def unpack(data: bytes) -> tuple[str, Message]:
         The message's name, without the package, and the message.
 
     Raises:
-        InvalidInput: The bytes are damaged, or the message is none of Flight SQL's that livestate knows.
+        InvalidInput: The bytes are damaged, hold more than a message can have, or the message is none of
+            Flight SQL's that livestate knows.
     """
+    _check_size("Any", data)
     try:
         envelope = _ANY.FromString(data)
     except DecodeError as error:

@@ -43,10 +43,12 @@ from engine.cluster.reports import (
 from engine.errors import InvalidInput
 from engine.model.distinct_sketch import sketch_of_text, sketch_text
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreName
+from flight_server.wire.json_bodies import parse_json
 
 FORMAT = 2
 """Format 1 had no generations."""
 MAX_REPORT_BYTES = 64 << 20
+MAX_REPORT_VALUES = 1 << 19
 _DIGEST = re.compile("[0-9a-f]{0,128}")
 _COUNTS = ("rows", "bytes", "segments", "stored_rows")
 _STORE_FIELDS = ("partitions", *_COUNTS, "since", "rebuilding")
@@ -134,12 +136,8 @@ def parse_report(data: bytes) -> SentReport:
     Raises:
         InvalidInput: The bytes are none, or of a format that this host does not know.
     """
-    if len(data) > MAX_REPORT_BYTES:
-        raise InvalidInput(
-            f"The report of a host takes {len(data):,} bytes; at most {MAX_REPORT_BYTES:,} are read."
-        )
     try:
-        document = json.loads(data)
+        document = parse_json(data, MAX_REPORT_BYTES, MAX_REPORT_VALUES)
     except (ValueError, RecursionError) as error:
         raise InvalidInput("The body of livestate.report is not the JSON of a report.") from error
     if not isinstance(document, dict) or not isinstance(document.get("format"), int):

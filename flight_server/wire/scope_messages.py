@@ -11,10 +11,12 @@ import json
 from engine.access.claims import claim_of
 from engine.access.scope import Grant, Scope
 from engine.errors import InvalidInput
+from flight_server.wire.json_bodies import parse_json
 
 _DAMAGED = (
     "The fragment does not say what exists for whom it is run: run one version of livestate on all hosts."
 )
+_MOST_BYTES = 1 << 20
 
 
 def scope_bytes(scope: Scope) -> bytes:
@@ -39,7 +41,7 @@ def parse_scope(data: bytes) -> Scope:
         InvalidInput: They are no such bytes.
     """
     try:
-        document = json.loads(data)
+        document = parse_json(data, _MOST_BYTES)
         grants = tuple(
             Grant(_texts(each["stores"]), _texts(each["columns"]), _text(each["rows"]))
             for each in document["grants"]

@@ -18,7 +18,6 @@ A prepared-statement handle is the first of these. Read points are the fields of
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -33,6 +32,7 @@ from engine.model.read_point import NEWEST, ReadPoint
 from engine.model.schema import StoreName
 from engine.model.table_shapes import ExpectedShapes, TableShape
 from flight_server.wire.ipc_bytes import NotPlainError, check_row, read_row
+from flight_server.wire.json_bodies import parse_json
 from flight_server.wire.messages import Message, new, parse, statement_handle
 from flight_server.wire.read_point_options import READ_POINT_OPTIONS, parse_read_point, read_point_values
 
@@ -455,7 +455,7 @@ def checked_timeout(timeout: object) -> float | None:
 
 def _json_document(ticket: bytes) -> dict[str, Any]:
     try:
-        document: dict[str, Any] = json.loads(ticket)
+        document: dict[str, Any] = parse_json(ticket, MAX_PARAMETER_BYTES)
     except (ValueError, RecursionError) as error:
         raise InvalidInput(
             'The ticket starts with { and is not JSON; send {"sql": "…"} or plain SQL text.'

@@ -25,12 +25,13 @@ from tests.fuzz.host import MOST_MIB, MOST_OF_WORKER_MIB, MemoryWatch, Prober
 from tests.fuzz.recording import Recorded, record
 from tests.fuzz.statements import statement_call
 from tests.fuzz.texts import mutated_text
+from tests.fuzz.unfolding import unfolding_call
 from tests.fuzz.wire import made_calls, wire_call
 from tests.support.host_processes import HostProcess
 from tests.support.hostile_arrow import hostile_rows
 from tests.support.seeds import seeded_random
 
-SHARES = {"wire": 78, "texts": 12, "sql": 6, "functions": 4}
+SHARES = {"wire": 77, "texts": 12, "sql": 6, "functions": 4, "unfolding": 1}
 """Of a hundred inputs, so many of a kind: the more, the less processor time one takes."""
 KINDS = tuple(SHARES)
 LONG_KINDS = frozenset({"sql", "functions"})
@@ -223,6 +224,8 @@ def make_call(kind: str, seed: int, longest: int, recorded: Sequence[Recorded]) 
     random = seeded_random(f"{kind} {seed}")
     if kind == "wire":
         return wire_call(kind, seed, recorded, random)
+    if kind == "unfolding":
+        return unfolding_call(kind, seed, random)
     if kind == "texts":
         text, about = mutated_text(random)
     elif kind == "sql":

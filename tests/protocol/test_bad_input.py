@@ -145,10 +145,10 @@ def _run(client: flight.FlightClient, answer: bytes) -> list[str]:
         (
             "CancelFlightInfo",
             new("CancelFlightInfoRequest", info=b"\xff").SerializeToString(),
-            "no FlightInfo",
+            "of a FlightInfo message are damaged",
         ),
-        ("CancelFlightInfo", b"", "no FlightInfo"),
-        ("CancelQuery", pack(new("ActionCancelQueryRequest", info=b"\xff")), "no FlightInfo"),
+        ("CancelFlightInfo", b"", "no FlightInfo, or one without endpoints"),
+        ("CancelQuery", pack(new("ActionCancelQueryRequest", info=b"\xff")), "of a FlightInfo message are damaged"),
         ("SetSessionOptions", b"\xff", "damaged"),
         ("GetSessionOptions", b"\xff", "damaged"),
         ("CloseSession", b"\xff", "damaged"),
