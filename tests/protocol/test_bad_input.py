@@ -148,7 +148,11 @@ def _run(client: flight.FlightClient, answer: bytes) -> list[str]:
             "of a FlightInfo message are damaged",
         ),
         ("CancelFlightInfo", b"", "no FlightInfo, or one without endpoints"),
-        ("CancelQuery", pack(new("ActionCancelQueryRequest", info=b"\xff")), "of a FlightInfo message are damaged"),
+        (
+            "CancelQuery",
+            pack(new("ActionCancelQueryRequest", info=b"\xff")),
+            "of a FlightInfo message are damaged",
+        ),
         ("SetSessionOptions", b"\xff", "damaged"),
         ("GetSessionOptions", b"\xff", "damaged"),
         ("CloseSession", b"\xff", "damaged"),
