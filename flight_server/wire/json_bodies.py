@@ -12,7 +12,7 @@ from engine.errors import InvalidInput
 
 SHORT_BYTES = 64 << 10
 """More than a document takes that holds neither a statement nor what a host tells of its stores."""
-MOST_VALUES = 1 << 18
+MOST_VALUES = 1 << 16
 """Of a document, names among them."""
 _MARKS = (b",", b":", b"[", b"{")
 """There is one of these for each value but the outermost."""

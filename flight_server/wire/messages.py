@@ -333,7 +333,12 @@ def unpack(data: bytes) -> tuple[str, Message]:
         InvalidInput: The bytes are damaged, hold more than a message can have, or the message is none of
             Flight SQL's that livestate knows.
     """
-    _check_size("Any", data)
+    if len(data) > SHORT_BYTES:
+        # Before anything is copied.
+        value = long_fields("Any", data).get("value")
+        packed = packed_name(data)
+        if value is not None and packed in _TABLE:
+            long_fields(packed, data, value.begin, value.end)
     try:
         envelope = _ANY.FromString(data)
     except DecodeError as error:

@@ -48,7 +48,7 @@ from flight_server.wire.json_bodies import parse_json
 FORMAT = 2
 """Format 1 had no generations."""
 MAX_REPORT_BYTES = 64 << 20
-MAX_REPORT_VALUES = 1 << 19
+MAX_REPORT_VALUES = 1 << 18
 _DIGEST = re.compile("[0-9a-f]{0,128}")
 _COUNTS = ("rows", "bytes", "segments", "stored_rows")
 _STORE_FIELDS = ("partitions", *_COUNTS, "since", "rebuilding")
