@@ -241,7 +241,10 @@ class Actions:
     def _cancel(self, context: Any, info: bytes) -> None:
         endpoints = parse("FlightInfo", info).endpoint
         if not endpoints:
-            raise InvalidInput("What is to be cancelled is no FlightInfo, or one without endpoints.")
+            raise InvalidInput(
+                "What is to be cancelled is no FlightInfo, or has no endpoints: send the one that the statement "
+                "was given."
+            )
         principal = self._callers.principal(context)
         cancelled = [self._calls.cancel(_call_id(each.ticket.ticket), principal) for each in endpoints]
         if not any(cancelled):

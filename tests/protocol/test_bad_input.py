@@ -147,7 +147,7 @@ def _run(client: flight.FlightClient, answer: bytes) -> list[str]:
             new("CancelFlightInfoRequest", info=b"\xff").SerializeToString(),
             "of a FlightInfo message are damaged",
         ),
-        ("CancelFlightInfo", b"", "no FlightInfo, or one without endpoints"),
+        ("CancelFlightInfo", b"", "no FlightInfo, or has no endpoints"),
         (
             "CancelQuery",
             pack(new("ActionCancelQueryRequest", info=b"\xff")),
