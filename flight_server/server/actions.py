@@ -242,7 +242,7 @@ class Actions:
         endpoints = parse("FlightInfo", info).endpoint
         if not endpoints:
             raise InvalidInput(
-                "What is to be cancelled is no FlightInfo, or has no endpoints: send the one of the statement."
+                "What is to be cancelled is no FlightInfo, or has no endpoints: send that of the statement."
             )
         principal = self._callers.principal(context)
         cancelled = [self._calls.cancel(_call_id(each.ticket.ticket), principal) for each in endpoints]
