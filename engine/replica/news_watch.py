@@ -16,7 +16,7 @@ LOOKS_A_POLL = 10
 LEAST_PAUSE_SECONDS = 0.005
 WATCHED_SECONDS = 30.0
 """How long a group is watched that gets nothing: so many seconds behind its last epoch the next poll does."""
-BUSY_SHARE = 0.0125
+BUSY_SHARE = 0.025
 """The part of a processor that looks and the sleep between them may take: with many groups, pauses are
 longer.
 """
