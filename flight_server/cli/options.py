@@ -42,12 +42,18 @@ _MOST_BYTES = 1 << 50
 
 
 class Size(click.ParamType[int]):
-    """A number of bytes, with or without a unit."""
+    """A number of bytes, with or without a unit.
+
+    Args:
+        zero: Whether 0 is one, too.
+        least: How many there are at least.
+    """
 
     name = "size"
 
-    def __init__(self, *, zero: bool = False) -> None:
+    def __init__(self, *, zero: bool = False, least: int = 0) -> None:
         self._zero = zero
+        self._least = least
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """The bytes that a text means."""
@@ -59,6 +65,8 @@ class Size(click.ParamType[int]):
         nbytes = float(found[1]) * base ** " KMGT".index(unit[0])
         if nbytes > _MOST_BYTES:
             self.fail(f"{value!r} is more than a machine has; write it like 512MiB or 4GiB.", param, ctx)
+        if nbytes < self._least:
+            self.fail(f"{value!r} is too little: give at least {self._least >> 20}MiB.", param, ctx)
         return int(nbytes)
 
 

@@ -23,6 +23,8 @@ from flight_server.cli.usage import open_changelog, usage_errors
 
 _THREADS = click.IntRange(1, 1024)
 """A machine has so many threads for all processes together."""
+_LEAST_MEMORY_BYTES = 16 << 20
+"""With less the engine refuses every statement."""
 
 
 @click.command()
@@ -78,7 +80,11 @@ _THREADS = click.IntRange(1, 1024)
     metavar="SECONDS",
     help="Between looks for epochs; 0.05 by default.",
 )
-@click.option("--memory", type=Size(), help="What queries may use, such as 4GiB; for each process.")
+@click.option(
+    "--memory",
+    type=Size(least=_LEAST_MEMORY_BYTES),
+    help="What queries may use, such as 4GiB; for each process.",
+)
 @click.option(
     "--spill",
     type=Size(zero=True),

@@ -475,12 +475,14 @@ THREAD_OPTIONS = ("--threads", "--apply-threads", "--compaction-threads")
         *((option, "1000000", "is not in the range 1<=x<=1024") for option in THREAD_OPTIONS),
         ("--max-statements", "1000000", "is not in the range 1<=x<=4096"),
         ("--memory", "9" * 24, "is more than a machine has"),
+        ("--memory", "1", "is too little: give at least 16MiB"),
+        ("--memory", "16MB", "is too little: give at least 16MiB"),
         ("--spill", "1025TiB", "is more than a machine has"),
         ("--max-lag", "1e400", "is no number of seconds"),
         ("--data", "", "The name of the directory is empty"),
     ],
 )
-def test_what_no_machine_has_is_refused(option: str, value: str, sentence: str) -> None:
+def test_what_no_host_can_be_given_is_refused(option: str, value: str, sentence: str) -> None:
     refused = livestate("serve", "--changelog", "memory://", option, value)
     assert refused.exit_code == 2
     assert sentence in refused.stderr
