@@ -112,6 +112,7 @@ class Machine:
             open=self._open_directory,
             close=self.close,
             fsync=self._sync,
+            stat=self._find_by_text,
             fstat=lambda number: self._status(self._open[number]),
             preadv=self._read,
             link=self._link,
@@ -181,6 +182,10 @@ class Machine:
         content, at = (node.content, node.written_at) if isinstance(node, File) else (b"", 0)
         return SimpleNamespace(st_size=len(content), st_mtime_ns=at)
 
+    def _find_by_text(self, path: str) -> object:
+        self.step()
+        return self.find(tuple(path.strip("/").split("/")))
+
     def _read(self, number: int, views: list[memoryview], start: int) -> int:
         node = self._open[number]
         assert isinstance(node, File)
@@ -218,6 +223,9 @@ class SimulatedPath:
 
     machine: Machine
     parts: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"/{'/'.join(self.parts)}"
 
     def __truediv__(self, path: str) -> SimulatedPath:
         return SimulatedPath(self.machine, (*self.parts, *(part for part in path.split("/") if part)))
