@@ -16,8 +16,8 @@ GONE = "Host c does not answer any more: statements go on without it."
 
 
 def _count(caplog: pytest.LogCaptureFixture) -> Counter[str]:
-    """How often each line is there; that a host is ready, of those that hear of others: one of another test may
-    become ready meanwhile.
+    """How often each line is there; that a host is ready, of those alone that hear of others: one of another
+    test may become ready meanwhile.
     """
     records = list(caplog.records)
     watching = {record.thread for record in records if record.getMessage().endswith(" answers.")}
