@@ -91,6 +91,19 @@ class Directory(click.Path):
         return super().convert(value, param, ctx)
 
 
+class Address(click.ParamType[str]):
+    """A name or number of an interface, beside which the port has an option of its own."""
+
+    name = "address"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The address."""
+        found = re.fullmatch(r"(?:[^:]*|\[.*\]):(\d+)", str(value))
+        if found is not None:
+            self.fail(f"{value!r} has a port: give it as --port {found[1]}.", param, ctx)
+        return str(value)
+
+
 class Moment(click.ParamType[dt.datetime]):
     """A point in time."""
 

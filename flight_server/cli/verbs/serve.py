@@ -10,6 +10,7 @@ import click
 from flight_server.cli.failures import show_failures
 from flight_server.cli.options import (
     FILE,
+    Address,
     Directory,
     Seconds,
     Size,
@@ -50,7 +51,9 @@ _LEAST_MEMORY_BYTES = 16 << 20
     metavar="N",
     help="With --processes: how many of them hold a partition; 1 by default.",
 )
-@click.option("--address", help="Address to listen on; 127.0.0.1, or that of the deployment file.")
+@click.option(
+    "--address", type=Address(), help="Address to listen on; 127.0.0.1, or that of the deployment file."
+)
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),

@@ -480,6 +480,8 @@ THREAD_OPTIONS = ("--threads", "--apply-threads", "--compaction-threads")
         ("--spill", "1025TiB", "is more than a machine has"),
         ("--max-lag", "1e400", "is no number of seconds"),
         ("--data", "", "The name of the directory is empty"),
+        ("--address", "127.0.0.1:8816", "has a port: give it as --port 8816"),
+        ("--address", "[::1]:8816", "has a port: give it as --port 8816"),
     ],
 )
 def test_what_no_host_can_be_given_is_refused(option: str, value: str, sentence: str) -> None:
