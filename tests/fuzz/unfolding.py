@@ -91,7 +91,7 @@ def _protobuf_call(size: int, random: Random) -> tuple[str, Recorded]:
 
 def _command_call(size: int, random: Random) -> tuple[str, Recorded]:
     name = random.choice(_COMMANDS)
-    body = _packed(name, size, random)
+    body = _any_of_size(name, size, random)
     rpc = random.choice(("GetFlightInfo", "GetSchema", "DoPut", "DoGet"))
     if rpc == "DoGet":
         return name, (rpc, (ticket(COMMAND_MARK + body),))
@@ -102,27 +102,32 @@ def _command_call(size: int, random: Random) -> tuple[str, Recorded]:
 
 def _ticket_call(size: int, random: Random) -> tuple[str, Recorded]:
     if random.random() < 0.5:
-        body = FRAGMENT_MARK + field(1, 1) + field(2, b"SELECT 1") + _filled("FragmentRequest", size, random)
+        body = (
+            FRAGMENT_MARK
+            + field(1, 1)
+            + field(2, b"SELECT 1")
+            + _message_of_size("FragmentRequest", size, random)
+        )
         if random.random() < 0.5:
             return "FragmentRequest", ("DoExchange", (flight_data(command=body),))
         return "FragmentRequest", ("DoGet", (ticket(body),))
-    handle = STATEMENT_MARK + field(1, b"SELECT 1") + _filled("StatementHandle", size, random)
+    handle = STATEMENT_MARK + field(1, b"SELECT 1") + _message_of_size("StatementHandle", size, random)
     if random.random() < 0.5:
         return "StatementHandle", ("DoGet", (ticket(handle),))
-    command = _in_any("CommandPreparedStatementQuery", field(1, handle))
+    command = _any_message("CommandPreparedStatementQuery", field(1, handle))
     return "StatementHandle", (random.choice(("GetFlightInfo", "GetSchema")), (descriptor(command),))
 
 
 def _action_call(size: int, random: Random) -> tuple[str, Recorded]:
     name = random.choice((*_PACKED_ACTIONS, *_PLAIN_ACTIONS, "livestate.notify"))
     if name in _PACKED_ACTIONS:
-        body = _packed(_PACKED_ACTIONS[name], size, random)
+        body = _any_of_size(_PACKED_ACTIONS[name], size, random)
     elif name == "CancelFlightInfo" or name not in _PLAIN_ACTIONS:
         # Endpoints, tickets and locations of `format/Flight.proto`.
         inner = random.choice((b"", field(1, b""), field(2, b""), field(1, field(1, b"x"))))
         body = field(1, _repeat(field(3, inner), size))
     else:
-        body = _filled(_PLAIN_ACTIONS[name], size, random)
+        body = _message_of_size(_PLAIN_ACTIONS[name], size, random)
     return name, ("DoAction", (action(name, body),))
 
 
@@ -146,21 +151,21 @@ def _json_call(size: int, random: Random) -> tuple[str, Recorded]:
     return f"JSON, {entrance}, {element}", made
 
 
-def _packed(name: str, size: int, random: Random) -> bytes:
+def _any_of_size(name: str, size: int, random: Random) -> bytes:
     if random.random() < 0.1:
         return field(1, f"{TYPE_PREFIX}{name}".encode()) + _repeat(field(2, b""), size)
-    return _in_any(name, _filled(name, size, random))
+    return _any_message(name, _message_of_size(name, size, random))
 
 
-def _in_any(name: str, body: bytes) -> bytes:
+def _any_message(name: str, body: bytes) -> bytes:
     return field(1, f"{TYPE_PREFIX}{name}".encode()) + field(2, body)
 
 
-def _filled(name: str, size: int, random: Random) -> bytes:
-    return _filled_message(new(name).DESCRIPTOR, size, random, _DEEPEST)
+def _message_of_size(name: str, size: int, random: Random) -> bytes:
+    return _message_of_type(new(name).DESCRIPTOR, size, random, _DEEPEST)
 
 
-def _filled_message(found: Any, size: int, random: Random, depth: int) -> bytes:
+def _message_of_type(found: Any, size: int, random: Random, depth: int) -> bytes:
     """A message of a type, of which one field takes all its size."""
     if not found.fields or random.random() < 0.05:
         return _repeat(random.choice((field(_UNKNOWN_FIELD, 1), field(_UNKNOWN_FIELD, b""))), size)
@@ -175,7 +180,7 @@ def _filled_message(found: Any, size: int, random: Random, depth: int) -> bytes:
         keys = (f"{number:x}".encode() for number in range(size // 10))
         return b"".join(field(chosen.number, field(1, key)) for key in keys)
     if depth and random.random() < 0.6:
-        return field(chosen.number, _filled_message(chosen.message_type, size, random, depth - 1))
+        return field(chosen.number, _message_of_type(chosen.message_type, size, random, depth - 1))
     return _repeat(field(chosen.number, b""), size)
 
 
