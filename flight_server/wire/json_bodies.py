@@ -39,7 +39,9 @@ def parse_json(body: bytes, most_bytes: int = SHORT_BYTES, most_values: int = MO
         RecursionError: It nests too deeply.
     """
     if len(body) > most_bytes:
-        raise InvalidInput(f"The JSON takes {len(body):,} bytes; at most {most_bytes:,} are read here.")
+        raise InvalidInput(
+            f"The JSON takes {len(body):,} bytes; at most {most_bytes:,} are read here: send less in it."
+        )
     if _has_more_marks(body, most_values) and _has_more_values(body, most_values):
         raise InvalidInput(
             f"The JSON has more than {most_values:,} values: bind a list as a parameter of Flight SQL, or "
