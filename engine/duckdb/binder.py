@@ -15,7 +15,7 @@ import pyarrow as pa
 from engine.duckdb.database import open_database
 from engine.duckdb.deadline import NO_DEADLINE, Deadline, hold_lock
 from engine.duckdb.engine_errors import ENGINE_FAILURES, EXPLAIN, Failure, NotBoundError, read_failure
-from engine.duckdb.growth import is_parsed_quickly, is_planned_quickly, needs_worker
+from engine.duckdb.growth import is_parsed_quickly, is_planned_quickly, lists_many_columns, needs_worker
 from engine.duckdb.results import check_types, known_type, result_schema
 from engine.duckdb.worker_messages import BindJob, encode_rows
 from engine.duckdb.worker_pool import WorkerPool, bound_columns
@@ -215,6 +215,7 @@ class Binder:
 
         Raises:
             Unsupported: A column has a type that Arrow clients cannot read.
+            LimitExceeded: There are too many columns, or parts of their types.
             NotBoundError: The engine does not know a type by its name.
             DeadlineExceeded: Other statements are bound for too long.
             Cancelled: The caller took it back meanwhile.
@@ -255,7 +256,10 @@ class Binder:
 def _needs_worker(
     sql: str, tables: Mapping[str, pa.Schema], values: Sequence[object] | Mapping[str, object]
 ) -> bool:
-    return needs_worker(sql, values) or not is_planned_quickly(sql, widest(tables.values()))
+    columns = widest(tables.values())
+    return (
+        needs_worker(sql, values) or lists_many_columns(sql, columns) or not is_planned_quickly(sql, columns)
+    )
 
 
 def widest(schemas: Iterable[pa.Schema]) -> int:

@@ -18,11 +18,11 @@ import duckdb
 import pyarrow as pa
 
 from engine.access.principal import Limit
-from engine.duckdb.binder import Binder
+from engine.duckdb.binder import Binder, widest
 from engine.duckdb.deadline import NO_DEADLINE, Deadline, Watch, Watcher
 from engine.duckdb.engine_database import EngineConnection, EngineDatabase, EngineMemory
 from engine.duckdb.engine_errors import ENGINE_FAILURES, EXPLAIN, Allowance, BindingError, read_failure
-from engine.duckdb.growth import needs_worker
+from engine.duckdb.growth import MAX_LISTED, lists_many_columns, needs_worker
 from engine.duckdb.handover import MOST_LONG_ROWS, combine, repeats_long_values, rows_a_batch
 from engine.duckdb.own_databases import OwnDatabases
 from engine.duckdb.planning_trials import PlanningTrials
@@ -33,6 +33,7 @@ from engine.duckdb.worker_memory import WorkerMemory
 from engine.duckdb.worker_messages import EngineSettings, RunJob
 from engine.duckdb.worker_pool import IDLE_WORKERS, IdleWorkers, Stream, WorkerPool, WorkerRows
 from engine.errors import InvalidInput, LivestateError
+from engine.model.result_width import MAX_RESULT_WIDTH, width_of_types
 from engine.model.sql_types import quote_identifier
 from engine.plan.query_text import ReadColumn
 from engine.scan import LIVE_COLUMN, Scan
@@ -312,19 +313,19 @@ class Engine:
         if self._workers is not None and (
             needs_worker(sql, parameters)
             or repeats_long_values(sql, tables, parameters)
+            or lists_many_columns(sql, widest(table.schema for table in tables.values()))
             or not self._is_planned_quickly(sql, tables, parameters, deadline)
         ):
             return self._run_in_worker(self._workers, sql, tables, parameters, deadline, names)
         limit = deadline.engine_limit
         connection = self._database.connect() if limit is None else self._own_databases.connect(limit)
-        return LocalRows(
-            connection,
-            self._watcher.watch(deadline, connection.duckdb.interrupt),
-            sql,
-            tables,
-            parameters,
-            names,
-        )
+        watch = self._watcher.watch(deadline, connection.duckdb.interrupt)
+        most_width = MAX_RESULT_WIDTH if self._workers is None else MAX_LISTED
+        try:
+            return LocalRows(connection, watch, sql, tables, parameters, names, most_width)
+        except _TooWideError:
+            assert self._workers is not None
+            return self._run_in_worker(self._workers, sql, tables, parameters, deadline, names)
 
     def _is_planned_quickly(
         self,
@@ -376,6 +377,12 @@ class Engine:
             self._spill.close()
 
 
+class _TooWideError(Exception):
+    """A result is wider than one that this process makes: what a text lists says nothing of the fields of
+    structs.
+    """
+
+
 class LocalRows:
     """A statement that runs in this process: `EngineRows`."""
 
@@ -387,9 +394,11 @@ class LocalRows:
         tables: Mapping[str, pa.Table | Stream],
         parameters: Sequence[Any],
         names: Sequence[str] | None,
+        most_width: int,
     ) -> None:
         self._connection = connection
         self._watch = watch
+        self._most_width = most_width
         self._streams = [table for table in tables.values() if not isinstance(table, pa.Table)]
         self._reader: pa.RecordBatchReader | None = None
         self._relation: duckdb.DuckDBPyRelation | None = None
@@ -418,17 +427,14 @@ class LocalRows:
             # joins.
             connection.register(name, table)
         self._relation = connection.sql(sql, params=list(parameters)) if parameters else connection.sql(sql)
-        self._rows_a_batch = rows_a_batch(map(str, self._relation.types), sql, tables, parameters)
-        self._reader = self._relation.to_arrow_reader(self._rows_a_batch)
-        self.columns = named_columns(
-            [
-                ReadColumn(*column)
-                for column in zip(self._relation.columns, map(str, self._relation.types), strict=True)
-            ],
-            names,
-        )
+        types = [str(kind) for kind in self._relation.types]
+        self.columns = named_columns(list(map(ReadColumn, self._relation.columns, types)), names)
         called = [column.name for column in self.columns]
-        check_types(called, [column.type for column in self.columns])
+        check_types(called, types)
+        if width_of_types(types) > self._most_width:
+            raise _TooWideError
+        self._rows_a_batch = rows_a_batch(types, sql, tables, parameters)
+        self._reader = self._relation.to_arrow_reader(self._rows_a_batch)
         self.schema = result_schema(self._reader.schema, called)
         self._convert = conversion(self._reader.schema, self.schema)
 

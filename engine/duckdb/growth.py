@@ -46,7 +46,7 @@ query or joins one counted as ten more. The engine plans sums of many constants,
 time that grows with the third power of their number, and queries in expressions with the fifth.
 """
 MAX_PLANNED_COLUMNS = 2000
-"""Likewise, how often a text names a table, times the columns of the widest."""
+"""Likewise, how often a text names a table, or has all columns by stars, times those of the widest table."""
 MAX_WITHS = 5
 """WITHs of a text that is parsed in this process: with each that stands in another one the engine's parser
 takes six times as long to find that there is a mistake, and as much memory.
@@ -156,6 +156,15 @@ _ODD_STRING = re.compile(r"\\|\$(?!\d)|--|/\*")
 """Where a quotation mark may not begin or end a string: in comments, between dollars, behind a backslash."""
 _QUERY_WORD = re.compile(r"\b(?:select|from|join|lateral|unnest|except|intersect)\b")
 _PIECES_OF_QUERY_WORD = 10
+_STAR = re.compile(
+    r"(?:\bselect|\bdistinct|\ball|[,.])\s*+\*|\bcolumns\s*+\("
+    r"|(?:^|\(|\bas|\ball|\bunion|\bexcept|\bintersect|\bname)\s*+from\b"
+)
+"""All columns: a star, and a query that begins with FROM."""
+_LARGEST_LOGARITHM = 20.0
+_SUMMARY = re.compile(r"\bsummarize\b", re.IGNORECASE)
+_AGGREGATES_OF_SUMMARY = 10
+"""For each column."""
 _MATERIALIZED = re.compile(r"\bmaterialized\b")
 """The engine plans a query that is NOT MATERIALIZED as often as its name is read."""
 _BRACKET = re.compile(r"[()\[\]{}]")
@@ -202,7 +211,35 @@ def is_planned_quickly(sql: str, columns: int) -> bool:
         columns: Of the widest table that it reads.
     """
     weight, tables = _planning_weight(sql)
-    return weight <= MAX_PLANNED_PIECES and tables * columns <= MAX_PLANNED_COLUMNS
+    if weight > MAX_PLANNED_PIECES or tables * columns > MAX_PLANNED_COLUMNS:
+        return False
+    listed = _most_repetitions(sql) * columns
+    return listed * (_AGGREGATES_OF_SUMMARY if _SUMMARY.search(sql) else 1) <= MAX_PLANNED_COLUMNS
+
+
+def lists_many_columns(sql: str, columns: int) -> bool:
+    """Whether stars can stand for more columns in a text than may be listed in this process.
+
+    Args:
+        sql: A statement in DuckDB's dialect, for which `needs_worker` is false.
+        columns: Of the widest table that it reads.
+    """
+    return _most_repetitions(sql) * columns > MAX_LISTED
+
+
+@lru_cache(256)
+def _most_repetitions(sql: str) -> float:
+    """How often a query of a text can have a column of a table, by stars, at the most: each has what the one
+    that it reads has as often as it has stars and tables. That is most where all have as many.
+    """
+    text = sql.lower()
+    stars = len(_STAR.findall(text))
+    if not stars:
+        return 0.0
+    words = _QUERY_WORD.findall(text)
+    tables = words.count("from") + words.count("join") + _count_commas_of_from(text, 0)
+    logarithms = [count * math.log(stars * tables / count**2) for count in range(1, 1 + min(stars, tables))]
+    return math.exp(min(max(logarithms, default=0.0), _LARGEST_LOGARITHM))
 
 
 @lru_cache(256)
@@ -315,9 +352,9 @@ def _copies_by_lists(text: str) -> float:
     return (1.0 + text.count(",") / length) ** length if others else 1.0
 
 
-def _count_commas_of_from(text: str) -> int:
-    """How many tables are joined by commas, if they can be many."""
-    if text.count(",") <= MAX_JOINS // 2:
+def _count_commas_of_from(text: str, least: int = MAX_JOINS // 2) -> int:
+    """How many tables are joined by commas, if the text has more of these than `least`."""
+    if text.count(",") <= least:
         return 0
     count, is_from, around = 0, False, list[bool]()
     for piece in _IN_FROM.findall(text):

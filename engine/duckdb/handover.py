@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from engine.duckdb.growth import copies, remember_short, value_bytes
+from engine.model.result_width import width_of_types
 from engine.scan import LIVE_COLUMN
 
 MOST_ROWS = 122_880
@@ -28,13 +29,19 @@ MAX_REPEATED_BYTES = 128 << 10
 MAX_COLLECTED_BYTES = HANDED_BYTES // 2048
 """How long one may be that is made of many rows: windows write it into 2,048 rows at once."""
 
+_ROWS_AT_ONCE, _NODE_BYTES = 2048, 1 << 10
+"""The engine makes batches of so many rows before it hands the first of them over, and each batch takes so
+much for each column and part of a nested type: 2,048 batches of a struct with 300 fields 630 MB.
+"""
+_NUMBERS_BYTES = 8 << 20
+"""What the numbers of the rows may take together. The engine has several batches at once."""
 _UNKNOWN_BYTES = 4 << 10
 """How long a value of a stream is taken to be."""
 _MEASURED_BYTES = 32 << 20
 """Columns up to this size are looked at, which takes some milliseconds at the most."""
 _LONG_TYPE = re.compile(r"VARCHAR|BLOB|BIT|JSON|BIGNUM|VARIANT|STRUCT|MAP|UNION|\[")
 """Types of values of any length, as the engine names them."""
-_NESTED_TYPE = re.compile(r"\[|MAP|STRUCT|UNION")
+_LIST_TYPE = re.compile(r"\[|MAP")
 _COLLECTING = re.compile(
     r"\b(?:list|array(?:_agg)?|string_agg|group_concat|listagg|histogram\w*|json_group_\w+|bitstring_agg"
     r'|approx_top_k|lttb|variant_group_\w+)"?\s*\('
@@ -60,7 +67,7 @@ _LIVE_ROWS = re.compile(rf'\(select [^()]* from "[^"]*" where {LIVE_COLUMN} = 1\
 
 
 def rows_a_batch(
-    types: Iterable[str], sql: str, tables: Mapping[str, object], parameters: Sequence[Any]
+    types: Sequence[str], sql: str, tables: Mapping[str, object], parameters: Sequence[Any]
 ) -> int:
     """How many rows of a result the engine is asked for at once.
 
@@ -70,11 +77,15 @@ def rows_a_batch(
         tables: What it reads: tables, or streams.
         parameters: Their values.
     """
+    width = width_of_types(types)
+    most = min(MOST_ROWS, _NUMBERS_BYTES // (8 * width))
     long_types = [each for each in types if _LONG_TYPE.search(each)]
-    if not long_types:
-        return MOST_ROWS
-    longest = _longest_value(sql, tables, parameters, collects=_has_new_lists(long_types, tables.values()))
-    return max(1, min(MOST_LONG_ROWS, HANDED_BYTES // max(1, longest)))
+    if long_types:
+        longest = _longest_value(
+            sql, tables, parameters, collects=_has_new_lists(long_types, tables.values())
+        )
+        most = min(most, MOST_LONG_ROWS, HANDED_BYTES // max(1, longest))
+    return max(most, 1 + width * _ROWS_AT_ONCE * _NODE_BYTES // HANDED_BYTES)
 
 
 def repeats_long_values(sql: str, tables: Mapping[str, object], parameters: Sequence[Any]) -> bool:
@@ -156,7 +167,7 @@ def _arguments(text: str, begin: int) -> list[str]:
 
 def _has_new_lists(types: Iterable[str], tables: Iterable[object]) -> bool:
     """Whether a result has lists, and nothing that is read has."""
-    return any(map(_NESTED_TYPE.search, types)) and not any(
+    return any(map(_LIST_TYPE.search, types)) and not any(
         pa.types.is_nested(field.type) for table in tables for field in getattr(table, "schema", ())
     )
 

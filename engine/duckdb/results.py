@@ -19,9 +19,12 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pyarrow as pa
 
-from engine.errors import InvalidInput, Unsupported
+from engine.errors import InvalidInput, LimitExceeded, Unsupported
+from engine.model.result_width import check_width, width_of_types
 from engine.model.sql_types import canonical_type, parse_sql_type
 
+MAX_ROW_BYTES = (2 << 30) - (1 << 20)
+"""Arrow Flight sends no batch of 2 GiB."""
 _OPAQUE_TYPES = frozenset({"BIT", "TIME WITH TIME ZONE", "GEOMETRY", "VARIANT", "BIGNUM"})
 
 
@@ -52,7 +55,7 @@ def result_schema(schema: pa.Schema, names: Sequence[str] | None = None) -> pa.S
 
 def check_types(names: Sequence[str], types: Sequence[str]) -> None:
     """Refuse result types whose Arrow form loses what they mean: an offset, a length of bits, a format of the
-    engine's own.
+    engine's own. Likewise more of them than a schema may have.
 
     Args:
         names: Names of the result's columns.
@@ -60,7 +63,9 @@ def check_types(names: Sequence[str], types: Sequence[str]) -> None:
 
     Raises:
         Unsupported: A column has such a type.
+        LimitExceeded: As `check_width`.
     """
+    check_width(width_of_types(types))
     for name, kind in zip(names, types, strict=True):
         if kind in _OPAQUE_TYPES:
             raise Unsupported(
@@ -132,6 +137,18 @@ def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
     return column.cast(kind)
 
 
+def is_small(rows: pa.RecordBatch | pa.Table, limit_bytes: int) -> bool:
+    """Whether rows take no more than so many bytes where they are sent: memory that columns share counts for
+    each of them.
+
+    Args:
+        rows: The rows.
+        limit_bytes: Arrow bytes.
+    """
+    # An upper bound that takes a hundredth of the time of the exact size: it spares point lookups that.
+    return bool(rows.get_total_buffer_size() * rows.num_columns <= limit_bytes or rows.nbytes <= limit_bytes)
+
+
 def slice_batches(batches: Iterator[pa.RecordBatch], batch_bytes: int) -> Iterator[pa.RecordBatch]:
     """Cut batches that are too big to send at once.
 
@@ -141,18 +158,22 @@ def slice_batches(batches: Iterator[pa.RecordBatch], batch_bytes: int) -> Iterat
 
     Returns:
         The same rows in smaller batches, not copied.
+
+    Raises:
+        LimitExceeded: A row is larger than Arrow sends at once.
     """
     for batch in batches:
         if not batch.num_rows:
             continue
-        # An upper bound that takes a hundredth of the time of the exact size: it spares point lookups that.
-        if batch.get_total_buffer_size() <= batch_bytes:
+        if is_small(batch, batch_bytes):
             yield batch
             continue
-        size = batch.nbytes
-        if size <= batch_bytes:
-            yield batch
-            continue
-        rows = max(1, batch.num_rows * batch_bytes // size)
+        rows = max(1, batch.num_rows * batch_bytes // batch.nbytes)
         for start in range(0, batch.num_rows, rows):
-            yield batch.slice(start, rows)
+            part = batch.slice(start, rows)
+            if rows == 1 and part.nbytes > MAX_ROW_BYTES:
+                raise LimitExceeded(
+                    f"A row of the result has {part.nbytes >> 20:,} MiB, and no more than "
+                    f"{MAX_ROW_BYTES >> 20:,} can be sent: read fewer columns, or parts of long values."
+                )
+            yield part

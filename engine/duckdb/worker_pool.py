@@ -20,7 +20,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -391,7 +391,9 @@ class WorkerSession:
             BaseException: What broke off a stream that it reads, or else why it failed.
         """
         try:
-            self._worker.jobs.send_bytes(kind + body)
+            with suppress(OSError):
+                # One that is gone may have said why.
+                self._worker.jobs.send_bytes(kind + body)
             message = self._receive(self._next_rows)
         except (EOFError, OSError) as error:
             raise self._loss() from error

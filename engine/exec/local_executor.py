@@ -12,7 +12,7 @@ import pyarrow as pa
 from engine.duckdb.deadline import Deadline
 from engine.duckdb.engine import Engine, Outputs
 from engine.duckdb.engine_errors import BindingError
-from engine.duckdb.results import slice_batches
+from engine.duckdb.results import is_small, slice_batches
 from engine.errors import LivestateError
 from engine.exec.engine_query import RunningQuery, outputs_of, outputs_of_stored, reads_of, run, scan_sql
 from engine.exec.fallbacks import (
@@ -307,8 +307,7 @@ class LocalExecutor:
         self, table: pa.Table, metadata: QueryMetadata, widths: RowWidths | None = None
     ) -> QueryResult:
         """A result whose rows are there already."""
-        # An upper bound, as in `slice_batches`.
-        if table.get_total_buffer_size() <= self._batch_bytes:
+        if is_small(table, self._batch_bytes):
             nbytes = None if widths is None else widths.table_bytes(table)
             return QueryResult(table.schema, metadata, table, table_bytes=nbytes)
         batches = slice_batches(iter(table.to_batches()), self._batch_bytes)

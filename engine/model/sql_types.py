@@ -179,9 +179,9 @@ def parse_sql_type(text: str) -> pa.DataType:
         InvalidInput: The text is no type name.
     """
     text = _QUOTED_OR_NOT.sub(lambda part: part[0] if part[0].startswith('"') else part[0].upper(), text)
-    arrow_type, rest = _parse(text, 0)
-    if rest.strip():
-        raise InvalidInput(f"The type {text!r} is not understood from {rest.strip()!r} on.")
+    arrow_type, end = _parse(text, 0, 0)
+    if text[end:].strip():
+        raise InvalidInput(f"The type {_shown(text, 0)} is not understood from {_shown(text, end)} on.")
     return canonical_type(arrow_type)
 
 
@@ -189,54 +189,70 @@ _QUOTED_OR_NOT = re.compile(r'"(?:[^"]|"")*"|[^"]+')
 _SIMPLE = re.compile(r"\s*(TIMESTAMP WITH TIME ZONE|[A-Z]+)")
 _DECIMAL = re.compile(r"\s*DECIMAL\(\s*(\d+)\s*,\s*(\d+)\s*\)")
 _FIELD = re.compile(r'\s*"((?:[^"]|"")*)"\s')
+_BLANKS = re.compile(r"\s*")
+_SHOWN_CHARACTERS = 100
+"""Of a type in an error; one can have a megabyte."""
 
 
-def _parse(text: str, depth: int) -> tuple[pa.DataType, str]:
+def _parse(text: str, place: int, depth: int) -> tuple[pa.DataType, int]:
+    """The type that begins at a place of a text, and the place behind it."""
     if depth > MAX_DEPTH:
         raise InvalidInput(f"Types nested deeper than {MAX_DEPTH} levels are not supported.")
-    arrow_type, rest = _parse_element(text, depth)
-    while rest.startswith("[]"):
-        arrow_type, rest = pa.list_(pa.field("item", arrow_type)), rest[2:]
-    return arrow_type, rest
+    arrow_type, place = _parse_element(text, place, depth)
+    while text.startswith("[]", place):
+        arrow_type, place = pa.list_(pa.field("item", arrow_type)), place + 2
+    return arrow_type, place
 
 
-def _parse_element(text: str, depth: int) -> tuple[pa.DataType, str]:
-    if found := _DECIMAL.match(text):
+def _parse_element(text: str, place: int, depth: int) -> tuple[pa.DataType, int]:
+    if found := _DECIMAL.match(text, place):
         precision, scale = int(found[1]), int(found[2])
         if not 1 <= precision <= MAX_DECIMAL_DIGITS or scale > precision:
             raise InvalidInput(f"DECIMAL({precision},{scale}) is out of range.")
-        return pa.decimal128(precision, scale), text[found.end() :]
-    found = _SIMPLE.match(text)
-    name, rest = (found[1], text[found.end() :]) if found else ("", text)
-    if name == "STRUCT" and rest.startswith("("):
-        return _parse_struct(rest[1:], depth)
-    if name == "MAP" and rest.startswith("("):
-        key, rest = _parse(rest[1:], depth + 1)
-        item, rest = _parse(_expect(rest, ","), depth + 1)
-        return pa.map_(key, item), _expect(rest, ")")
+        return pa.decimal128(precision, scale), found.end()
+    found = _SIMPLE.match(text, place)
+    name, end = (found[1], found.end()) if found else ("", place)
+    if name == "STRUCT" and text.startswith("(", end):
+        return _parse_struct(text, end + 1, depth)
+    if name == "MAP" and text.startswith("(", end):
+        key, end = _parse(text, end + 1, depth + 1)
+        item, end = _parse(text, _expect(text, end, ","), depth + 1)
+        return pa.map_(key, item), _expect(text, end, ")")
     if name in _ARROW_OF:
-        return _ARROW_OF[name], rest
+        return _ARROW_OF[name], end
     raise InvalidInput(
-        f"The type {text!r} is not understood; known are {', '.join(_ARROW_OF)}, DECIMAL(p,s), T[], STRUCT "
-        "and MAP."
+        f"The type {_shown(text, place)} is not understood; known are {', '.join(_ARROW_OF)}, DECIMAL(p,s), "
+        "T[], STRUCT and MAP."
     )
 
 
-def _parse_struct(text: str, depth: int) -> tuple[pa.DataType, str]:
+def _parse_struct(text: str, place: int, depth: int) -> tuple[pa.DataType, int]:
     fields = []
     while True:
-        found = _FIELD.match(text)
+        found = _FIELD.match(text, place)
         if not found:
-            raise InvalidInput(f"A struct field needs a quoted name at {text!r}.")
-        arrow_type, text = _parse(text[found.end() :], depth + 1)
+            raise InvalidInput(f"A struct field needs a quoted name at {_shown(text, place)}.")
+        arrow_type, place = _parse(text, found.end(), depth + 1)
         fields.append(pa.field(found[1].replace('""', '"'), arrow_type))
-        if text.lstrip().startswith(")"):
-            return pa.struct(fields), _expect(text, ")")
-        text = _expect(text, ",")
+        if text.startswith(")", _skip_blanks(text, place)):
+            return pa.struct(fields), _expect(text, place, ")")
+        place = _expect(text, place, ",")
 
 
-def _expect(text: str, mark: str) -> str:
-    stripped = text.lstrip()
-    if not stripped.startswith(mark):
-        raise InvalidInput(f"{mark!r} is missing at {text!r}.")
-    return stripped[len(mark) :]
+def _expect(text: str, place: int, mark: str) -> int:
+    found = _skip_blanks(text, place)
+    if not text.startswith(mark, found):
+        raise InvalidInput(f"{mark!r} is missing at {_shown(text, place)}.")
+    return found + len(mark)
+
+
+def _skip_blanks(text: str, place: int) -> int:
+    blanks = _BLANKS.match(text, place)
+    assert blanks is not None
+    return blanks.end()
+
+
+def _shown(text: str, place: int) -> str:
+    """What stands at a place of a text, as errors show it."""
+    shown = text[place : place + _SHOWN_CHARACTERS].strip()
+    return repr(shown if len(text) <= place + _SHOWN_CHARACTERS else f"{shown}…")

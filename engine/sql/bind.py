@@ -16,6 +16,7 @@ from sqlglot import exp
 from engine.cached_property import cached_property
 from engine.errors import LimitExceeded, NotFound, Unsupported
 from engine.model.catalog_names import CATALOG, SCHEMA
+from engine.model.result_width import check_width
 from engine.model.schema import StoreDefinition, StoreName
 from engine.model.table_shapes import TableShape
 from engine.sql.catalog_tables import (
@@ -31,6 +32,7 @@ from engine.sql.literals import LiteralList
 from engine.sql.output_names import name_outputs_around
 from engine.sql.parameters import ParameterSlot, bind_parameters
 from engine.sql.parse import ParsedStatement, StatementClass
+from engine.sql.query_widths import widest_query
 from engine.sql.read_columns import ALL_COLUMNS, needed_columns
 from engine.sql.statement_time import bind_statement_time
 from engine.sql.text import SourceText, did_you_mean, offset_of
@@ -155,6 +157,7 @@ def bind(
         NotFound: A store does not exist; with its place and near names in the message.
         InvalidInput: Parameters are mixed up.
         Unsupported: A table is read in a way that stores cannot be.
+        LimitExceeded: A query of it has too many columns.
     """
     if parsed.tree is None:
         return BoundStatement(parsed.statement_class, parsed.source, None, shown_schema=parsed.shown_schema)
@@ -199,6 +202,9 @@ def bind(
         if is_held:
             read_at(table, references[-1].alias, definition, moment)
     _drop_schema_qualifiers(tree, {*(each.alias for each in references), *map(_alias, of_catalog)})
+    list_schemas = listed | {name: table.schema for name, table in catalog_tables.items()}
+    widths = {reference.scan: len(reference.definition.schema) for reference in references}
+    check_width(widest_query(tree, widths | {name: len(each) for name, each in list_schemas.items()}))
     parameters = bind_parameters(parsed.source, tree, references)
     reads_time = bind_statement_time(tree, len(parameters) + 1)
     return BoundStatement(
@@ -207,7 +213,7 @@ def bind(
         tree,
         tuple(references),
         parameters,
-        listed | {name: table.schema for name, table in catalog_tables.items()},
+        list_schemas,
         catalog_tables,
         is_json=parsed.is_json,
         reads_time=reads_time,

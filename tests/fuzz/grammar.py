@@ -56,6 +56,8 @@ PRODUCTIONS: Mapping[str, Sequence[str]] = {
         | WITH RECURSIVE r(a) AS ({q} UNION ALL {q}) {q} | WITH RECURSIVE r AS (SELECT 1 a UNION SELECT a + {e} FROM r) SELECT {e} FROM r
         | EXPLAIN (FORMAT JSON) {q} | SHOW COLUMNS FROM {n} | SHOW STATEMENTS | USE {n}.{n} | RESET {n} | EXPLAIN {q} | EXPLAIN ANALYZE {q} | DESCRIBE {q} | SUMMARIZE {q} | SUMMARIZE {n} | DESCRIBE {n} | PIVOT {r} ON {e} USING sum({e}) GROUP BY a | UNPIVOT {r} ON a, b INTO NAME n VALUE v
         | SELECT {e} FROM {r} AS OF EPOCH {v} | SELECT {e} FROM t AS OF TIMESTAMP {e} | {q};{q} | SELECT {e} INTO {n} FROM {r} | SHOW TABLES | SELECT {e} LATERAL VIEW explode({e}) x AS y
+        | SELECT *, * FROM ({q}) | SELECT * FROM ({q}) x, ({q}) | SELECT x.*, x.* FROM ({q}) x JOIN t ON {e} | FROM ({q}) x, ({q}) y | SELECT COLUMNS(*), COLUMNS(*) FROM ({q})
+        | SELECT a, x, x AS y FROM ({q}) x | SELECT {{'a': a, 'b': a}} AS a FROM ({q}) | SELECT [{{'a': a, 'b': a, 'c': a}}] AS a FROM ({q}) | SELECT *, * FROM ({q}) GROUP BY ALL | {q} UNION ALL BY NAME SELECT x, x AS y FROM ({q}) x
         | SELECT {e} FROM {r} CONNECT BY {e} | SELECT TOP {v} {e} FROM {r} | SELECT AS STRUCT {e} | SELECT {e} FROM {r} FOR UPDATE | SELECT {e} FROM {r} CLUSTER BY {e}
         | INSERT INTO t {q} | CREATE TABLE x AS {q} | COPY ({q}) TO '/dev/null' | ATTACH {v} | SET {n} = {e} | MERGE INTO t USING {r} ON {e} WHEN MATCHED THEN DELETE
     """,
@@ -80,6 +82,7 @@ PRODUCTIONS: Mapping[str, Sequence[str]] = {
     """,
 }  # fmt: skip
 """By category."""
+_WIDE_ROW = "{{" + ", ".join(f"'f{number}': a" for number in range(300)) + "}}"
 REPEATED: Sequence[tuple[str, str, str, str]] = (
     ("SELECT ", "{e}", ", ", " FROM t"),
     ("SELECT ", "{e} AS {n}", ", ", ""),
@@ -91,6 +94,14 @@ REPEATED: Sequence[tuple[str, str, str, str]] = (
     ("VALUES (", "{v}", ", ", ")"),
     ("SELECT [", "{e}", ", ", "]"),
     ("SELECT {{", "'{n}': {e}", ", ", "}}"),
+    ("SELECT ", "*", ", ", " FROM t"),
+    ("SELECT ", "*", ", ", " FROM t GROUP BY ALL"),
+    ("SELECT DISTINCT ", "t.*", ", ", " FROM t ORDER BY ALL"),
+    ("SELECT ", "COLUMNS(*)", ", ", " FROM t"),
+    ("SELECT ", "x", ", ", f" FROM (SELECT {_WIDE_ROW} AS x FROM t)"),
+    ("SELECT ", "x AS {n}", ", ", f" FROM (SELECT [{_WIDE_ROW}] AS x)"),
+    ("DESCRIBE SELECT ", "*", ", ", " FROM t"),
+    ("SUMMARIZE SELECT ", "*", ", ", " FROM t"),
     ("SELECT MAP {{", "{v}: {e}", ", ", "}}"),
     ("SELECT concat(", "{e}", ", ", ")"),
     ("SELECT {n}(", "{e}", ", ", ")"),

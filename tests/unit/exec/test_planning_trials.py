@@ -14,7 +14,7 @@ import pytest
 
 from engine.duckdb.deadline import NO_DEADLINE, Deadline
 from engine.duckdb.engine import Engine
-from engine.duckdb.growth import is_planned_quickly, needs_worker
+from engine.duckdb.growth import is_planned_quickly, lists_many_columns, needs_worker
 from engine.duckdb.planning_trials import PlanningTrials
 from engine.duckdb.worker_pool import IdleWorkers, WorkerPool
 from engine.errors import Cancelled, DeadlineExceeded, LimitExceeded
@@ -78,7 +78,13 @@ def planning_seconds(database: duckdb.DuckDBPyConnection, sql: str) -> float:
 
 def slow_texts(database: duckdb.DuckDBPyConnection, texts: Iterator[str]) -> list[str]:
     """Those that are planned untried, and slowly. The plan of none may take much memory."""
-    untried = [sql for sql in texts if not needs_worker(sql) and is_planned_quickly(sql, len(TABLE))]
+    untried = [
+        sql
+        for sql in texts
+        if not needs_worker(sql)
+        and not lists_many_columns(sql, len(TABLE))
+        and is_planned_quickly(sql, len(TABLE))
+    ]
     with grows_by_at_most(os.getpid(), MOST_MIB):
         # What is slow is so each time; a busy machine takes longer now and then.
         return [

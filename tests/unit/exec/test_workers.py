@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -24,8 +24,24 @@ from engine.duckdb.engine_errors import Allowance, BindingError
 from engine.duckdb.handover import HANDED_BYTES, MOST_LONG_ROWS, MOST_ROWS, rows_a_batch
 from engine.duckdb.spill import SpillDirectory
 from engine.duckdb.worker_messages import NEXT, EngineSettings, RunJob, decode_failure, encode_failure
-from engine.duckdb.worker_pool import CRASH, WORKER_NICENESS, IdleWorkers, Worker, WorkerPool, WorkerSession
-from engine.errors import Cancelled, DeadlineExceeded, Defect, LimitExceeded, LivestateError, Unavailable
+from engine.duckdb.worker_pool import (
+    CRASH,
+    WORKER_NICENESS,
+    IdleWorkers,
+    Worker,
+    WorkerPool,
+    WorkerRows,
+    WorkerSession,
+)
+from engine.errors import (
+    Cancelled,
+    DeadlineExceeded,
+    Defect,
+    InvalidInput,
+    LimitExceeded,
+    LivestateError,
+    Unavailable,
+)
 from engine.service import QueryService, Session
 from tests.support.resident import grows_by_at_most
 from tests.support.waiting import wait_until
@@ -246,6 +262,29 @@ def test_a_worker_that_dies_ends_its_statement_alone(
         assert answer(survivor.run("SELECT repeat('x', 2) AS r", {}, (), Deadline(60.0))) == [{"r": "xx"}]
     crashing.close()
     other.close()
+
+
+def test_why_a_statement_failed_is_heard_of_a_worker_that_is_gone() -> None:
+    """A worker says why before it is asked for the next rows, and one that has little memory left ends."""
+    sql = "SELECT CASE WHEN i = 300000 THEN error('too late') ELSE 'x' END AS s FROM range(400000) t(i)"
+    idle = IdleWorkers()
+    engine, before = Engine(100 << 20, 1, idle_workers=idle), processes()
+    read = 0
+    with closing(engine.run(sql, {}, (), Deadline(60.0))) as rows, suppress(InvalidInput):
+        for _ in rows:
+            read += 1
+    with closing(engine.run(sql, {}, (), Deadline(60.0))) as rows:
+        assert isinstance(rows, WorkerRows)
+        batches = iter(rows)
+        assert sum(next(batches).num_rows for _ in range(read)) > 0
+        assert rows._session._worker.jobs.poll(60.0)
+        (worker,) = processes() - before
+        os.kill(worker, signal.SIGKILL)
+        os.waitid(os.P_PID, worker, os.WEXITED | os.WNOWAIT)
+        with pytest.raises(InvalidInput, match="too late"):
+            next(batches)
+    engine.close()
+    idle.close()
 
 
 def test_a_worker_that_starts_slowly_is_there_for_the_next_statement() -> None:

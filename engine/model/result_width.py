@@ -1,0 +1,65 @@
+"""How wide a result may be. Its schema has a node for each column and for each part of a nested type, which
+takes five kilobytes on its way to a client. A short text can make millions of them: `SELECT *, *, *`, or
+structs of structs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import pyarrow as pa
+
+from engine.errors import LimitExceeded
+
+MAX_RESULT_WIDTH = 10_000
+"""Columns and parts of nested types."""
+_QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'")
+_NOT_NESTED = re.compile(r"ENUM\([ ,]*\)|DECIMAL\(\d+, ?\d+\)")
+_PART = re.compile(r"[,(\[]")
+
+
+def width_of(schema: pa.Schema, columns: Sequence[str]) -> int:
+    """How wide a result of stored columns is.
+
+    Args:
+        schema: Of the store.
+        columns: Names of columns of the store, each as often as the result has it.
+    """
+    counts = Counter(columns)
+    return sum(count * _type_width(schema.field(name).type) for name, count in counts.items())
+
+
+def _type_width(arrow_type: pa.DataType) -> int:
+    return 1 + sum(_type_width(arrow_type.field(place).type) for place in range(arrow_type.num_fields))
+
+
+def width_of_types(types: Iterable[str]) -> int:
+    """How wide a result is.
+
+    Args:
+        types: The engine's names of the types of its columns.
+    """
+    width = 0
+    for name in types:
+        width += 1
+        if "(" in name or "[" in name:
+            width += len(_PART.findall(_NOT_NESTED.sub("", _QUOTED.sub("", name))))
+    return width
+
+
+def check_width(width: int) -> None:
+    """Refuse a query that is too wide.
+
+    Args:
+        width: How many columns and parts of nested types it has.
+
+    Raises:
+        LimitExceeded: They are more than `MAX_RESULT_WIDTH`.
+    """
+    if width > MAX_RESULT_WIDTH:
+        raise LimitExceeded(
+            f"A query has more than {MAX_RESULT_WIDTH:,} columns and fields of structs: name the columns "
+            "that are needed, each once."
+        )
