@@ -195,7 +195,8 @@ class PlanRunner:
             Arguments(tuple(query.arguments.parameters[index] for index in merge.parameter_indexes))
         )
         try:
-            return self._engine.run(merge.sql, tables, values, query.deadline)
+            width = query.request.statement.bound.row_width
+            return self._engine.run(merge.sql, tables, values, query.deadline, row_width=width)
         except BindingError as error:
             # Where rows make the columns, nothing has said before that the statement is right.
             raise RefusedError(

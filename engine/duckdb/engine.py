@@ -22,7 +22,7 @@ from engine.duckdb.binder import Binder, widest
 from engine.duckdb.deadline import NO_DEADLINE, Deadline, Watch, Watcher
 from engine.duckdb.engine_database import EngineConnection, EngineDatabase, EngineMemory
 from engine.duckdb.engine_errors import ENGINE_FAILURES, EXPLAIN, Allowance, BindingError, read_failure
-from engine.duckdb.growth import MAX_LISTED, lists_many_columns, needs_worker
+from engine.duckdb.growth import MAX_LISTED, MAX_ROW_WIDTH, lists_many_columns, needs_worker
 from engine.duckdb.handover import MOST_LONG_ROWS, combine, repeats_long_values, rows_a_batch
 from engine.duckdb.own_databases import OwnDatabases
 from engine.duckdb.planning_trials import PlanningTrials
@@ -261,6 +261,7 @@ class Engine:
         parameters: Sequence[Any],
         names: Sequence[str] | None = None,
         deadline: Deadline = NO_DEADLINE,
+        row_width: int = 0,
     ) -> Outputs:
         """The columns of a statement's result, without running it: as `schema`, with the engine's own types.
 
@@ -270,6 +271,7 @@ class Engine:
             parameters: A value for each parameter.
             names: What its columns are called; None for what the engine calls them.
             deadline: When the statement must end.
+            row_width: As for `run`.
 
         Returns:
             The columns.
@@ -279,7 +281,7 @@ class Engine:
             LivestateError: It fails in another way.
         """
         empty = {name: pa.Table.from_batches([], schema) for name, schema in tables.items()}
-        rows = self.run(with_live_rows(sql, tables), empty, parameters, deadline, names)
+        rows = self.run(with_live_rows(sql, tables), empty, parameters, deadline, names, row_width)
         try:
             return Outputs(rows.columns, rows.schema)
         finally:
@@ -292,6 +294,7 @@ class Engine:
         parameters: Sequence[Any],
         deadline: Deadline,
         names: Sequence[str] | None = None,
+        row_width: int = 0,
     ) -> EngineRows:
         """Run a statement, in a worker if it could make more than this process can bound.
 
@@ -301,6 +304,7 @@ class Engine:
             parameters: A value for each parameter.
             deadline: When it must end.
             names: What its columns are called; None for what the engine calls them.
+            row_width: As `engine.sql.bind.BoundStatement.row_width`.
 
         Returns:
             Its result, to be closed by the caller.
@@ -312,6 +316,7 @@ class Engine:
         """
         if self._workers is not None and (
             needs_worker(sql, parameters)
+            or row_width > MAX_ROW_WIDTH
             or repeats_long_values(sql, tables, parameters)
             or lists_many_columns(sql, widest(table.schema for table in tables.values()))
             or not self._is_planned_quickly(sql, tables, parameters, deadline)

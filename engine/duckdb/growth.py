@@ -36,6 +36,10 @@ MAX_LISTED = 1000
 """Commas of a text: the engine holds 2,048 values of each column and key that is listed, in several places
 and for each of its threads, which it does not count: some 60 KB for one of texts.
 """
+MAX_ROW_WIDTH = 30
+"""Columns of a row that stands as a value in a statement of this process: rows can have rows as values, each
+time twice as many, and what is made of one, such as its type as a text, is as long.
+"""
 MAX_JOINS = 40
 """Joins of a text that is bound in this process: the engine binds long chains of lateral ones for minutes."""
 MAX_NESTING = 16

@@ -176,7 +176,8 @@ def run(
         tables: dict[str, Any] = {read.explained.reference.scan: read.table() for read in reads}
         tables |= {name: pa.Table.from_batches([rows]) for name, rows in arguments.lists.items()}
         filled = time.perf_counter()
-        rows = engine.run(sql, tables, python_values(arguments), deadline, statement.names)
+        values, width = python_values(arguments), statement.bound.row_width
+        rows = engine.run(sql, tables, values, deadline, statement.names, width)
     return RunningQuery(rows, reads, {"read": filled - begun, "start": time.perf_counter() - filled})
 
 
@@ -254,6 +255,7 @@ def outputs_of(
         [None] * len(types),
         statement.names,
         deadline,
+        bound.row_width,
     )
 
 

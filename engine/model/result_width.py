@@ -28,11 +28,16 @@ def width_of(schema: pa.Schema, columns: Sequence[str]) -> int:
         columns: Names of columns of the store, each as often as the result has it.
     """
     counts = Counter(columns)
-    return sum(count * _type_width(schema.field(name).type) for name, count in counts.items())
+    return sum(count * type_width(schema.field(name).type) for name, count in counts.items())
 
 
-def _type_width(arrow_type: pa.DataType) -> int:
-    return 1 + sum(_type_width(arrow_type.field(place).type) for place in range(arrow_type.num_fields))
+def type_width(arrow_type: pa.DataType) -> int:
+    """How many nodes a type has: itself and all its parts.
+
+    Args:
+        arrow_type: Any type.
+    """
+    return 1 + sum(type_width(arrow_type.field(place).type) for place in range(arrow_type.num_fields))
 
 
 def width_of_types(types: Iterable[str]) -> int:

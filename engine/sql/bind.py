@@ -16,7 +16,7 @@ from sqlglot import exp
 from engine.cached_property import cached_property
 from engine.errors import LimitExceeded, NotFound, Unsupported
 from engine.model.catalog_names import CATALOG, SCHEMA
-from engine.model.result_width import check_width
+from engine.model.result_width import type_width
 from engine.model.schema import StoreDefinition, StoreName
 from engine.model.table_shapes import TableShape
 from engine.sql.catalog_tables import (
@@ -32,7 +32,7 @@ from engine.sql.literals import LiteralList
 from engine.sql.output_names import name_outputs_around
 from engine.sql.parameters import ParameterSlot, bind_parameters
 from engine.sql.parse import ParsedStatement, StatementClass
-from engine.sql.query_widths import widest_query
+from engine.sql.query_widths import QueryColumn, query_widths
 from engine.sql.read_columns import ALL_COLUMNS, needed_columns
 from engine.sql.statement_time import bind_statement_time
 from engine.sql.text import SourceText, did_you_mean, offset_of
@@ -90,6 +90,7 @@ class BoundStatement:
         is_json: Whether an EXPLAIN is to be one JSON value.
         reads_time: Whether the tree reads the statement's time: as one more parameter, the last one, which no
             client sees.
+        row_width: How many columns, and parts of them, the widest row has that stands as a value in the tree.
     """
 
     statement_class: StatementClass
@@ -103,6 +104,7 @@ class BoundStatement:
     is_json: bool = False
     shown_schema: str = SCHEMA
     reads_time: bool = False
+    row_width: int = 0
 
     @property
     def stores(self) -> frozenset[StoreName]:
@@ -203,8 +205,11 @@ def bind(
             read_at(table, references[-1].alias, definition, moment)
     _drop_schema_qualifiers(tree, {*(each.alias for each in references), *map(_alias, of_catalog)})
     list_schemas = listed | {name: table.schema for name, table in catalog_tables.items()}
-    widths = {reference.scan: len(reference.definition.schema) for reference in references}
-    check_width(widest_query(tree, widths | {name: len(each) for name, each in list_schemas.items()}))
+    widths = query_widths(
+        tree,
+        {reference.scan: _columns(reference.definition.schema) for reference in references}
+        | {name: _columns(schema) for name, schema in list_schemas.items()},
+    )
     parameters = bind_parameters(parsed.source, tree, references)
     reads_time = bind_statement_time(tree, len(parameters) + 1)
     return BoundStatement(
@@ -217,7 +222,12 @@ def bind(
         catalog_tables,
         is_json=parsed.is_json,
         reads_time=reads_time,
+        row_width=widths.row,
     )
+
+
+def _columns(schema: pa.Schema) -> Sequence[QueryColumn]:
+    return [QueryColumn(field.name.lower(), type_width(field.type), 1) for field in schema]
 
 
 def _is_of_catalog(table: exp.Table) -> bool:

@@ -1,49 +1,108 @@
-"""How many columns the queries of a statement have. Stars multiply them: each `SELECT *, *` has those of the
-query that it reads twice, so that twenty within each other have a million times those of a store.
+"""How many columns the queries of a statement have, and how many fields the rows in it that stand as values.
+
+Both multiply where queries stand within each other: each `SELECT *, *` has the columns of the query that it
+reads twice, and each `SELECT x AS a, x AS b FROM (…) AS x` its row, so that twenty have a million times those
+of a store.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import prod
+from typing import NamedTuple
 
 from sqlglot import exp
 
+from engine.model.result_width import check_width
 
-def widest_query(tree: exp.Expr, tables: Mapping[str, int]) -> int:
-    """How many columns the widest query of a statement has, those within others among them. What the engine
-    alone can tell counts for one, and what USING leaves out as well.
+
+class QueryColumn(NamedTuple):
+    """A column of a query, or of a table.
+
+    Attributes:
+        name: Its name, in lower case; empty where the engine gives it one.
+        width: How many nodes its type has: itself, and all parts of it.
+        field_width: Likewise, of a field of it, at the most; 1 where it is a column of a store.
+    """
+
+    name: str
+    width: int
+    field_width: int
+
+
+_NESTING = (exp.Array, exp.Map, exp.Struct, exp.Tuple)
+_UNNAMED = QueryColumn("", 1, 1)
+Columns = Sequence[QueryColumn]
+
+
+class QueryWidths(NamedTuple):
+    """How wide a statement is.
+
+    Attributes:
+        result: How many nodes the types of its result have.
+        row: How many the widest row has that stands as a value in it; 0 where none does.
+    """
+
+    result: int
+    row: int
+
+
+class _Source:
+    """Something that stands in FROM."""
+
+    def __init__(self, alias: str, columns: Columns) -> None:
+        self.alias = alias
+        self.columns = columns
+        self.width = _width(columns)
+        self.by_name = {column.name: column for column in reversed(columns)}
+
+
+def query_widths(tree: exp.Expr, tables: Mapping[str, Columns]) -> QueryWidths:
+    """How wide a statement is.
 
     Args:
         tree: The statement, reading scans and lists.
-        tables: How many columns these have, by name.
+        tables: The columns of these, by name.
+
+    Raises:
+        LimitExceeded: A query of it has more columns and parts of them than a result may have.
     """
-    widths = _QueryWidths()
+    queries = _Queries()
+    result = 0
     if isinstance(tree, exp.Query):
-        widths.width(tree, tables)
-        return widths.widest
-    widths.add_queries_within(tree, tables)
-    return max(widths.widest, len(tree.expressions[0].expressions) if isinstance(tree, exp.Values) else 0)
+        result = _width(queries.columns(tree, tables, ()))
+    else:
+        queries.add_queries_within(tree, tables, ())
+    if isinstance(tree, exp.Values):
+        result = len(tree.expressions[0].expressions)
+        check_width(result)
+    return QueryWidths(result, queries.widest_row)
 
 
-class _QueryWidths:
-    """The widths of queries that were looked at, each once: from outside to inside, they are met again.
+class _Queries:
+    """Queries that were looked at, each once: from outside to inside, they are met again.
+
+    What the engine alone can tell, as the fields of what a function makes, counts for one. What USING leaves
+    out counts, too.
 
     Attributes:
-        widest: The largest of them.
+        widest_row: As `QueryWidths.row`.
     """
 
     def __init__(self) -> None:
-        self.widest = 0
-        self._known: dict[int, int] = {}
+        self.widest_row = 0
+        self._known: dict[int, Columns] = {}
 
-    def add_queries_within(self, node: exp.Expr, tables: Mapping[str, int]) -> None:
-        """Look at all queries within a node.
+    def add_queries_within(
+        self, node: exp.Expr, tables: Mapping[str, Columns], sources: Sequence[_Source]
+    ) -> None:
+        """Look at all columns of a node, and at all queries within it.
 
         Args:
             node: The node.
-            tables: How many columns tables have that it sees, by name; common table expressions by their
-                names in lower case.
+            tables: The columns of the tables that it sees, by name; common table expressions by their names
+                in lower case.
+            sources: What stands in FROM around it, the innermost first.
         """
 
         def is_other_query(each: exp.Expr) -> bool:
@@ -51,14 +110,20 @@ class _QueryWidths:
 
         for found in node.walk(prune=is_other_query):
             if is_other_query(found):
-                self.width(found, tables)
+                self.columns(found, tables, sources)
+            elif isinstance(found, exp.Column):
+                self._meaning(found, sources)
 
-    def width(self, query: exp.Expr, tables: Mapping[str, int]) -> int:
-        """How many columns a query has.
+    def columns(self, query: exp.Expr, tables: Mapping[str, Columns], sources: Sequence[_Source]) -> Columns:
+        """The columns of a query.
 
         Args:
             query: The query.
             tables: As for `add_queries_within`.
+            sources: Likewise.
+
+        Raises:
+            LimitExceeded: It is too wide.
         """
         known = self._known.get(id(query))
         if known is not None:
@@ -68,63 +133,165 @@ class _QueryWidths:
             tables = dict(tables)
             for cte in clause.expressions:
                 # A recursive one has those of its first branch, which does not read it.
-                tables.setdefault(cte.alias.lower(), 0)
-                tables[cte.alias.lower()] = self.width(cte.this, tables)
+                tables.setdefault(cte.alias.lower(), ())
+                columns = self.columns(cte.this, tables, sources)
+                tables[cte.alias.lower()] = _renamed(columns, cte.args.get("alias"))
         if isinstance(query, exp.SetOperation):
-            found = self._width_of_branches(query, tables)
+            found = self._columns_of_branches(query, tables, sources)
         elif isinstance(query, exp.Select):
-            found = self._width_of_select(query, tables)
+            inner = self._sources(query, tables, sources)
+            found = self._outputs(query, [*inner, *sources], tables, len(inner))
+            sources = [*inner, *sources]
         else:
-            found = self._width_of_source(query.this, tables)
+            found = self._columns_of_source(query.this, tables, sources)
         self._known[id(query)] = found
-        self.widest = max(self.widest, found)
-        self.add_queries_within(query, tables)
+        self.add_queries_within(query, tables, sources)
         return found
 
-    def _width_of_branches(self, query: exp.SetOperation, tables: Mapping[str, int]) -> int:
+    def _columns_of_branches(
+        self, query: exp.SetOperation, tables: Mapping[str, Columns], sources: Sequence[_Source]
+    ) -> Columns:
         nested, branches, first = list[exp.Expr](), list[exp.Expr](), query.this
         # Hundreds of branches stand within each other, the first one innermost.
         while isinstance(first, exp.SetOperation) and first.args.get("with_") is None:
             nested.append(first)
             branches.append(first.expression)
             first = first.this
-        widths = [self.width(each, tables) for each in (first, *branches, query.expression)]
-        is_by_name = any(each.args.get("by_name") for each in (query, *nested))
-        found = sum(widths) if is_by_name else widths[0]
+        columns = [self.columns(each, tables, sources) for each in (first, *branches, query.expression)]
+        if any(each.args.get("by_name") for each in (query, *nested)):
+            check_width(sum(len(each) for each in columns))
+            found: Columns = [column for each in columns for column in each]
+        else:
+            found = columns[0]
         self._known |= dict.fromkeys(map(id, nested), found)
         return found
 
-    def _width_of_select(self, select: exp.Select, tables: Mapping[str, int]) -> int:
+    def _sources(
+        self, select: exp.Select, tables: Mapping[str, Columns], around: Sequence[_Source]
+    ) -> Sequence[_Source]:
+        """What stands in the FROM clause of a SELECT."""
         clause = select.args.get("from_")
+        if clause is None:
+            return ()
         joins = [join.this for join in select.args.get("joins") or ()]
-        laterals = list(select.args.get("laterals") or ())
-        sources = [] if clause is None else [clause.this, *joins, *laterals]
-        widths = [(source.alias_or_name.lower(), self._width_of_source(source, tables)) for source in sources]
-        everything = sum(width for _, width in widths)
-        width = 0
-        for output in select.expressions:
-            if isinstance(output, exp.Column) and isinstance(output.this, exp.Star):
-                named = [width for name, width in widths if name == output.table.lower()]
-                width += sum(named) if named else everything
-            elif isinstance(output, exp.Star) or output.find(exp.Columns) is not None:
-                width += everything
-            else:
-                width += 1
-        return width
+        found: list[_Source] = []
+        for source in (clause.this, *joins, *(select.args.get("laterals") or ())):
+            # A lateral one sees those before it.
+            columns = self._columns_of_source(source, tables, [*found, *around])
+            found.append(_Source(source.alias_or_name.lower(), _renamed(columns, source.args.get("alias"))))
+        return found
 
-    def _width_of_source(self, source: exp.Expr, tables: Mapping[str, int]) -> int:
-        """How many columns something has that stands in FROM."""
+    def _columns_of_source(
+        self, source: exp.Expr, tables: Mapping[str, Columns], sources: Sequence[_Source]
+    ) -> Columns:
+        """The columns of something that stands in FROM."""
         if isinstance(source, exp.Table):
-            found = tables.get(source.name, tables.get(source.name.lower(), 1))
+            found = tables.get(source.name, tables.get(source.name.lower(), [_UNNAMED]))
         elif isinstance(source, exp.Query):
-            found = self.width(source, tables)
+            found = self.columns(source, tables, sources)
         elif isinstance(source, exp.Values):
-            found = len(source.expressions[0].expressions)
+            found = [_UNNAMED] * len(source.expressions[0].expressions)
+        elif isinstance(source.this, exp.Query):
+            found = self.columns(source.this, tables, sources)
         else:
-            found = self.width(source.this, tables) if isinstance(source.this, exp.Query) else 1
+            found = [_UNNAMED]
         joins = source.args.get("joins") or () if not isinstance(source, exp.Select) else ()
-        found += sum(self._width_of_source(join.this, tables) for join in joins)
-        return found + sum(map(_columns_of_pivot, source.args.get("pivots") or ()))
+        for join in joins:
+            found = [*found, *self._columns_of_source(join.this, tables, sources)]
+        turned = sum(map(_columns_of_pivot, source.args.get("pivots") or ()))
+        check_width(len(found) + turned)
+        return [*found, *[_UNNAMED] * turned] if turned else found
+
+    def _outputs(
+        self, select: exp.Select, sources: Sequence[_Source], tables: Mapping[str, Columns], own: int
+    ) -> Columns:
+        """The columns of a SELECT.
+
+        Args:
+            select: It.
+            sources: What stands in FROM, and around it.
+            tables: As for `add_queries_within`.
+            own: How many of the sources are its own.
+        """
+        found: list[QueryColumn] = []
+        total = 0
+        before = _Source("", ())
+        visible = [*sources[:own], before, *sources[own:]]
+        for output in select.expressions:
+            chosen: Sequence[_Source] = ()
+            if isinstance(output, exp.Column) and isinstance(output.this, exp.Star):
+                named = [each for each in sources[:own] if each.alias == output.table.lower()]
+                chosen = named or sources[:own]
+            elif isinstance(output, exp.Star) or output.find(exp.Columns) is not None:
+                chosen = sources[:own]
+            else:
+                found.append(self._output(output, visible, tables))
+                # Those behind it may name it.
+                before.by_name.setdefault(found[-1].name, found[-1])
+                total += found[-1].width
+            total += sum(source.width for source in chosen)
+            check_width(total)
+            found += [column for source in chosen for column in source.columns]
+        return found
+
+    def _output(
+        self, output: exp.Expr, sources: Sequence[_Source], tables: Mapping[str, Columns]
+    ) -> QueryColumn:
+        value = output.this if isinstance(output, exp.Alias) else output
+        name = output.alias_or_name.lower()
+        if isinstance(value, exp.Column):
+            found = self._meaning(value, sources)
+            return QueryColumn(name, found.width, found.field_width)
+        width = self._width_of(value, sources, tables)
+        return QueryColumn(name, width, width)
+
+    def _width_of(self, node: exp.Expr, sources: Sequence[_Source], tables: Mapping[str, Columns]) -> int:
+        """The nodes of the type of an expression: those of all columns, rows and queries in it that have
+        several, and what it makes structs and lists of.
+        """
+        within = 0
+        for part in node.walk(prune=lambda each: isinstance(each, exp.Query | exp.Column)):
+            if isinstance(part, exp.Column):
+                width = self._meaning(part, sources).width
+            elif isinstance(part, exp.Query):
+                width = _width(self.columns(part, tables, sources))
+            else:
+                within += len(part.expressions) if isinstance(part, _NESTING) else 0
+                continue
+            within += width if width > 1 else 0
+        return 1 + within
+
+    def _meaning(self, column: exp.Column, sources: Sequence[_Source]) -> QueryColumn:
+        """What a name means: a column, a field of one, or a row."""
+        name, qualifier = column.name.lower(), column.table.lower()
+        is_field = bool(qualifier) and all(source.alias != qualifier for source in sources)
+        if is_field:
+            name = qualifier
+        elif qualifier:
+            sources = [source for source in sources if source.alias == qualifier]
+        for source in sources:
+            known = source.by_name.get(name)
+            if known is not None:
+                return QueryColumn("", known.field_width, known.field_width) if is_field else known
+        for source in sources:
+            if source.alias == name and not qualifier:
+                width = 1 + source.width
+                self.widest_row = max(self.widest_row, width)
+                return QueryColumn("", width, width)
+        return _UNNAMED
+
+
+def _width(columns: Columns) -> int:
+    return sum(column.width for column in columns)
+
+
+def _renamed(columns: Columns, alias: exp.Expr | None) -> Columns:
+    """Columns of a table under the names that its alias gives to the first of them."""
+    names = alias.args.get("columns") or () if isinstance(alias, exp.TableAlias) else ()
+    if not names:
+        return columns
+    renamed = [column._replace(name=name.name.lower()) for name, column in zip(names, columns, strict=False)]
+    return [*renamed, *columns[len(renamed) :]]
 
 
 def _columns_of_pivot(pivot: exp.Expr) -> int:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pyarrow as pa
 import pytest
@@ -198,3 +199,34 @@ def test_a_row_that_cannot_be_sent_is_refused(monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(LimitExceeded, match="A row of the result has 4 MiB, and no more than 3 can be sent"):
         list(slice_batches(iter([batch]), 1 << 20))
     assert len(list(slice_batches(iter([batch.select(["a", "b"])]), 1 << 20))) == 2
+
+
+ROWS_OF_ROWS = (
+    "typeof(x)",
+    "count(x::VARCHAR)",
+    "max(to_json(x))",
+    "count(DISTINCT x)",
+    "max(hash(x))",
+    "x::VARCHAR",
+)
+
+
+@pytest.mark.parametrize("output", ROWS_OF_ROWS)
+@pytest.mark.parametrize("times", [3, 8, 12])
+def test_rows_that_have_rows_as_values_stay_within_the_limits(
+    service: QueryService, output: str, times: int
+) -> None:
+    """The type of one that has twelve in each other is a text of a hundred kilobytes, in each row."""
+    name = "n" * 900
+    tables = ", ".join(
+        f"c{number} AS (SELECT x AS {name}, x AS b FROM {f'c{number - 1}' if number else 'numbers'} AS x)"
+        for number in range(times)
+    )
+    sql = f"WITH {tables} SELECT {output} FROM c{times - 1} AS x"
+    with grows_by_at_most(os.getpid(), 250), suppress(LimitExceeded), service.execute(sql) as result:
+        assert sum(batch.num_rows for batch in result) in (1, ROWS)
+
+
+def test_a_row_is_a_value(service: QueryService) -> None:
+    found = service.execute("SELECT n, n.k + n.a AS s FROM numbers AS n WHERE k = 5").read_all()
+    assert found.to_pylist() == [{"n": {"k": 5, "a": 5, "s": "text"}, "s": 10}]

@@ -10,9 +10,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from sqlglot import parse_one
 
-from engine.sql.query_widths import widest_query
+from engine.errors import LimitExceeded
+from engine.model.result_width import width_of_types
+from engine.sql.query_widths import Columns, QueryColumn, QueryWidths, query_widths
 
-TABLES: Mapping[str, int] = {"t": 3, "u": 2}
+TABLES: Mapping[str, Columns] = {
+    "t": [QueryColumn("a", 1, 1), QueryColumn("b", 1, 1), QueryColumn("c", 3, 1)],
+    "u": [QueryColumn("a", 1, 1), QueryColumn("d", 1, 1)],
+}
 _NAMES = st.sampled_from(["c0", "c1", "c2"])
 
 
@@ -29,11 +34,28 @@ def _queries(draw: st.DrawFn, depth: int = 3, ctes: tuple[str, ...] = ()) -> str
 
     def select(depth: int) -> str:
         count = draw(st.integers(1, 3))
-        outputs = ["*", "1", "x0.*", f"x{count - 1}.*", "COLUMNS(*)", "x0", "* EXCLUDE (nothing)"][:6]
+        last = f"x{count - 1}"
+        outputs = [
+            "*",
+            "1",
+            "x0.*",
+            f"{last}.*",
+            "COLUMNS(*)",
+            last,
+            f"{last} AS r",
+            f"{{'p': {last}, 'q': 1}}",
+        ]
+        outputs += [
+            "r",
+            f"{last}.r AS s",
+            f"{last}.r.r AS r",
+            "first(r)",
+            f"[{last}] AS r",
+            f"(SELECT {last})",
+        ]
         chosen = draw(st.lists(st.sampled_from(outputs), min_size=1, max_size=3))
-        if chosen.count("COLUMNS(*)") > 1:
-            chosen = [each for each in chosen if each != "COLUMNS(*)"] + ["COLUMNS(*)"]
-        tables = ", ".join(f"{source(depth)} x{number}" for number in range(count))
+        alias = draw(st.sampled_from(["", "", "(r)", "(p, r)"]))
+        tables = ", ".join(f"{source(depth)} x{number}{alias}" for number in range(count))
         condition = draw(st.sampled_from(["", f" WHERE EXISTS (SELECT *, * FROM {source(0)} y)"]))
         if draw(st.integers(0, 4)) == 0:
             return f"FROM {tables}{condition}"
@@ -53,7 +75,7 @@ def _queries(draw: st.DrawFn, depth: int = 3, ctes: tuple[str, ...] = ()) -> str
 @pytest.fixture(scope="module")
 def database() -> duckdb.DuckDBPyConnection:
     found = duckdb.connect()
-    found.execute("CREATE TABLE t (a INT, b INT, c INT)")
+    found.execute("CREATE TABLE t (a INT, b INT, c STRUCT(x INT, y INT))")
     found.execute("CREATE TABLE u (a INT, d INT)")
     return found
 
@@ -61,47 +83,55 @@ def database() -> duckdb.DuckDBPyConnection:
 @given(_queries())
 @example("SELECT *, * FROM (SELECT *, * FROM (FROM t, u))")
 @example("WITH c AS (SELECT *, * FROM t), d AS (SELECT *, * FROM c) FROM d, c")
-def test_no_query_has_more_columns_than_are_counted(database: duckdb.DuckDBPyConnection, sql: str) -> None:
-    counted = widest_query(parse_one(sql, dialect="duckdb"), TABLES)
+@example("SELECT x AS a, x AS b FROM (SELECT y AS a, y AS b FROM t y) x")
+def test_no_query_is_wider_than_it_is_counted(database: duckdb.DuckDBPyConnection, sql: str) -> None:
     try:
-        columns = len(database.sql(sql).columns)
+        types = list(map(str, database.sql(sql).types))
     except duckdb.Error as error:
         # Names of two tables, say, or of no column.
         assert "Binder Error" in str(error), sql
         return
-    assert columns <= counted
+    assert width_of_types(types) <= query_widths(parse_one(sql, dialect="duckdb"), TABLES).result
 
 
 @pytest.mark.parametrize(
-    ("sql", "width"),
+    ("sql", "result", "row"),
     [
-        ("SELECT a FROM t", 1),
-        ("FROM t", 3),
-        ("FROM t, u", 5),
-        ("SELECT t.*, u.*, a FROM t, u", 6),
-        ("SELECT count(*) FROM (SELECT *, * FROM t) x", 6),
-        ("SELECT 1 FROM t WHERE a IN (SELECT *, *, * FROM t)", 9),
-        ("WITH c AS (SELECT *, * FROM t), d AS (SELECT *, * FROM c) SELECT 1 FROM d", 12),
-        ("WITH RECURSIVE c AS (SELECT *, * FROM t UNION ALL SELECT * FROM c) SELECT * FROM c", 6),
-        ("SELECT 1 FROM t UNION ALL BY NAME SELECT * FROM u UNION ALL BY NAME SELECT * FROM t", 6),
-        ("FROM t PIVOT (sum(a), max(c) FOR b IN (1, 2, 3))", 9),
-        ("VALUES (1, 2), (3, 4)", 2),
-        ("SELECT * FROM (VALUES (1, 2)) v, u", 4),
-        ("DESCRIBE SELECT *, * FROM u", 4),
-        ("SUMMARIZE SELECT *, * FROM u", 4),
+        ("SELECT a FROM t", 1, 0),
+        ("FROM t", 5, 0),
+        ("FROM t, u", 7, 0),
+        ("SELECT t.*, u.*, a FROM t, u", 8, 0),
+        ("SELECT count(*) FROM (SELECT *, * FROM t) x", 1, 0),
+        ("WITH c AS (SELECT *, * FROM t), d AS (SELECT *, * FROM c) FROM d", 20, 0),
+        ("WITH RECURSIVE c AS (SELECT *, * FROM t UNION ALL SELECT * FROM c) SELECT * FROM c", 10, 0),
+        ("SELECT 1 FROM t UNION ALL BY NAME SELECT * FROM u UNION ALL BY NAME SELECT * FROM t", 8, 0),
+        ("FROM t PIVOT (sum(a), max(c) FOR b IN (1, 2, 3))", 11, 0),
+        ("VALUES (1, 2), (3, 4)", 2, 0),
+        ("SELECT * FROM (VALUES (1, 2)) v, u", 4, 0),
+        ("SELECT t FROM t", 6, 6),
+        ("SELECT c, c.x, t.c.y, t.a FROM t", 6, 0),
+        ("SELECT x AS a, x AS b FROM (SELECT y AS a, y AS b FROM t y) x", 26, 13),
+        ("SELECT x.a, a.a AS c FROM (SELECT y AS a FROM t y) x", 12, 6),
+        ("SELECT 1 FROM t WHERE EXISTS (SELECT 1 FROM u WHERE t IS NOT NULL) ORDER BY t", 1, 6),
+        ("SELECT 1 FROM t GROUP BY t", 1, 6),
+        ("SELECT t.b FROM t AS t(b, a)", 1, 0),
+        ("DESCRIBE SELECT u FROM u", 0, 3),
     ],
 )
-def test_widths(sql: str, width: int) -> None:
-    assert widest_query(parse_one(sql, dialect="duckdb"), TABLES) == width
+def test_widths(sql: str, result: int, row: int) -> None:
+    assert query_widths(parse_one(sql, dialect="duckdb"), TABLES) == QueryWidths(result, row)
 
 
 def test_hundreds_of_branches_are_not_as_many_calls() -> None:
-    assert widest_query(parse_one(" UNION ALL ".join(["FROM u"] * 500), dialect="duckdb"), TABLES) == 2
+    assert query_widths(parse_one(" UNION ALL ".join(["FROM u"] * 500), dialect="duckdb"), TABLES).result == 2
 
 
+@pytest.mark.parametrize("doubling", ["SELECT *, * FROM ({})", "SELECT x AS a, x AS b FROM ({}) AS x"])
 @pytest.mark.parametrize("times", [20, 60])
-def test_what_doubles_is_counted_once_each(times: int) -> None:
-    nested = "t"
-    for number in range(times):
-        nested = f"(SELECT *, * FROM {nested}) x{number}"
-    assert widest_query(parse_one(f"SELECT 1 FROM {nested}", dialect="duckdb"), TABLES) == 3 << times
+def test_what_doubles_is_refused(doubling: str, times: int) -> None:
+    nested = "FROM t"
+    for _ in range(times):
+        nested = doubling.replace("{}", nested)
+    for text in (f"SELECT 1 FROM ({nested})", f"SELECT a FROM t WHERE a IN ({nested})"):
+        with pytest.raises(LimitExceeded, match="more than 10,000 columns"):
+            query_widths(parse_one(text, dialect="duckdb"), TABLES)
