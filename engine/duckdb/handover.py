@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from engine.duckdb.growth import copies, remember_short, value_bytes
-from engine.model.result_width import width_of_types
+from engine.model.result_width import width_in_lists, width_of_types
 from engine.scan import LIVE_COLUMN
 
 MOST_ROWS = 122_880
@@ -29,9 +29,10 @@ MAX_REPEATED_BYTES = 128 << 10
 MAX_COLLECTED_BYTES = HANDED_BYTES // 2048
 """How long one may be that is made of many rows: windows write it into 2,048 rows at once."""
 
-_ROWS_AT_ONCE, _NODE_BYTES = 2048, 1 << 10
+_ROWS_AT_ONCE, _NODE_BYTES, _NODE_IN_LIST_BYTES = 2048, 1 << 10, 50 << 10
 """The engine makes batches of so many rows before it hands the first of them over, and each batch takes so
-much for each column and part of a nested type: 2,048 batches of a struct with 300 fields 630 MB.
+much for each column and part of a nested type, more for one in a list: 2,048 batches of a struct with 300
+fields 630 MB, of a list of structs with three 407 MB.
 """
 _NUMBERS_BYTES = 8 << 20
 """What the numbers of the rows may take together. The engine has several batches at once."""
@@ -77,7 +78,7 @@ def rows_a_batch(
         tables: What it reads: tables, or streams.
         parameters: Their values.
     """
-    width = width_of_types(types)
+    width, listed = width_of_types(types), width_in_lists(types)
     most = min(MOST_ROWS, _NUMBERS_BYTES // (8 * width))
     long_types = [each for each in types if _LONG_TYPE.search(each)]
     if long_types:
@@ -85,7 +86,8 @@ def rows_a_batch(
             sql, tables, parameters, collects=_has_new_lists(long_types, tables.values())
         )
         most = min(most, MOST_LONG_ROWS, HANDED_BYTES // max(1, longest))
-    return max(most, 1 + width * _ROWS_AT_ONCE * _NODE_BYTES // HANDED_BYTES)
+    batch_bytes = width * _NODE_BYTES + listed * _NODE_IN_LIST_BYTES
+    return max(most, 1 + batch_bytes * _ROWS_AT_ONCE // HANDED_BYTES)
 
 
 def repeats_long_values(sql: str, tables: Mapping[str, object], parameters: Sequence[Any]) -> bool:

@@ -18,6 +18,7 @@ MAX_RESULT_WIDTH = 10_000
 _QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'")
 _NOT_NESTED = re.compile(r"ENUM\([ ,]*\)|DECIMAL\(\d+, ?\d+\)")
 _PART = re.compile(r"[,(\[]")
+_MARK = re.compile(r"MAP\(|[(),\[]")
 
 
 def width_of(schema: pa.Schema, columns: Sequence[str]) -> int:
@@ -52,6 +53,35 @@ def width_of_types(types: Iterable[str]) -> int:
         if "(" in name or "[" in name:
             width += len(_PART.findall(_NOT_NESTED.sub("", _QUOTED.sub("", name))))
     return width
+
+
+def width_in_lists(types: Iterable[str]) -> int:
+    """How many nodes of types are in lists, or in maps, which are lists of pairs; twice for those in two.
+
+    Args:
+        types: The engine's names of the types.
+    """
+    found = 0
+    for name in types:
+        # Of each type that is not ended: its nodes before this one, and whether it is a map.
+        around: list[tuple[int, bool]] = []
+        width = 1
+        for mark in _MARK.findall(_NOT_NESTED.sub("", _QUOTED.sub("", name))):
+            if mark.endswith("("):
+                around.append((0, mark == "MAP("))
+                width = 1
+            elif mark == ",":
+                before, is_map = around.pop()
+                around.append((before + width, is_map))
+                width = 1
+            elif mark == ")":
+                before, is_map = around.pop()
+                found += before + width if is_map else 0
+                width = 1 + before + width
+            else:
+                found += width
+                width += 1
+    return found
 
 
 def check_width(width: int) -> None:

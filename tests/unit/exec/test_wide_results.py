@@ -18,7 +18,7 @@ from engine.duckdb.growth import MAX_LISTED, lists_many_columns
 from engine.duckdb.handover import MOST_ROWS, rows_a_batch
 from engine.duckdb.results import is_small, slice_batches
 from engine.errors import LimitExceeded
-from engine.model.result_width import MAX_RESULT_WIDTH, width_of, width_of_types
+from engine.model.result_width import MAX_RESULT_WIDTH, width_in_lists, width_of, width_of_types
 from engine.model.schema import define_store
 from engine.model.sql_types import sql_type
 from engine.service import QueryOptions, QueryService
@@ -150,6 +150,22 @@ def test_types_are_as_wide_by_their_names(types: list[pa.DataType]) -> None:
     assert width // 2 - 2 * maps <= width_of_types(map(sql_type, types)) <= width // 2
 
 
+@pytest.mark.parametrize(
+    ("kind", "width"),
+    [
+        ("BIGINT", 0),
+        ("DECIMAL(18,3)[]", 1),
+        ("BIGINT[][]", 3),
+        ("STRUCT(a BIGINT, b VARCHAR[], c BIGINT)", 1),
+        ("STRUCT(a BIGINT, b STRUCT(c BIGINT, d BIGINT))[]", 5),
+        ("MAP(VARCHAR, STRUCT(a BIGINT, b BIGINT))", 4),
+        ("STRUCT(\"[]\" BIGINT, \"MAP(\" ENUM('a[', 'b'))", 0),
+    ],
+)
+def test_nodes_in_lists(kind: str, width: int) -> None:
+    assert width_in_lists([kind]) == width
+
+
 def test_values_of_enumerations_are_no_fields() -> None:
     assert width_of_types(["ENUM('a', 'b,c', '(')", "DECIMAL(18,3)", "VARCHAR"]) == 3
 
@@ -180,7 +196,7 @@ def test_wide_rows_come_fewer_at_a_time() -> None:
     assert rows_a_batch(["BIGINT"] * 1000, "SELECT a FROM t", {}, ()) == 1048
     # And not one by one, however long their values may be: each batch costs, too.
     many = ", ".join(f'"f{number}" BIGINT' for number in range(1000))
-    assert rows_a_batch([f"STRUCT({many}, l VARCHAR[])"], "SELECT x || x FROM t", {"t": None}, ()) == 63
+    assert rows_a_batch([f"STRUCT({many}, l VARCHAR[])"], "SELECT x || x FROM t", {"t": None}, ()) == 66
 
 
 def test_memory_that_columns_share_counts_for_each() -> None:
