@@ -67,10 +67,12 @@ class NoRoute:
     Attributes:
         error: What to tell the client, if it is not to wait or has waited long enough.
         may_come: Whether a newer report can change that.
+        is_stuck: Whether of some group all hosts say that they do not get on.
     """
 
     error: LivestateError
     may_come: bool
+    is_stuck: bool = False
 
 
 def route(
@@ -152,23 +154,27 @@ def _route(
             ),
             False,
         )
+    is_stuck = any(
+        reading.reports and all(report.problem for report in reading.reports.values()) for reading in readings
+    )
     for partition_set in partition_sets:
         if missing := partition_set.missing_numbers(partition_set.held):
             return NoRoute(
                 refuse_partition(partition_set, missing, readings, reports, order(partition_set.count)),
-                may_come=True,
+                True,
+                is_stuck,
             )
     allowed: list[tuple[Epoch, ...]] = []
     for reading in readings:
         epochs = _allowed_epochs(reading, read_point, now, lag)
         if not epochs or not any(reading.is_covered(epoch) for epoch in epochs):
-            return NoRoute(*refuse_read_point(reading, read_point, now))
+            return NoRoute(*refuse_read_point(reading, read_point, now), is_stuck)
         allowed.append(epochs)
     chosen = _choose(
         readings, allowed, {partition_set: frozenset(partition_set.held) for partition_set in partition_sets}
     )
     if chosen is None:
-        return NoRoute(refuse_route(readings), may_come=True)
+        return NoRoute(refuse_route(readings), True, is_stuck)
     epochs_of, hosts_of = chosen
     return Route(
         {reading.group: epoch for reading, epoch in zip(readings, epochs_of, strict=True)},

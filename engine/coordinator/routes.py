@@ -22,6 +22,8 @@ from engine.plan.split.sizes import Sizes, StoreSize
 
 LONGEST_WAIT_SECONDS = 1.0
 """How long a report is waited for before everything is looked at again."""
+STUCK_SECONDS = 30.0
+"""How long a statement waits where nobody gets on: what has failed is tried again within this time."""
 MOST_ROUTES = 4096
 """Routes that are kept: one row of a store has one for each of its partitions."""
 
@@ -185,15 +187,20 @@ class Routes:
             The route.
 
         Raises:
-            LivestateError: There is none, and none comes in time; or the statement was cancelled.
+            LivestateError: There is none, and none comes in time, or nothing gets on; or the statement was
+                cancelled.
         """
         found = self.newest_route(needs, definitions, read_point)
         if isinstance(found, Route):
             return found
+        got_on_at = time.monotonic()
         with deadline.idle():
             while isinstance(found, NoRoute):
                 remaining = deadline.remaining_seconds
-                if not found.may_come or remaining == 0.0:
+                if not found.is_stuck:
+                    got_on_at = time.monotonic()
+                is_hopeless = time.monotonic() - got_on_at > STUCK_SECONDS
+                if not found.may_come or remaining == 0.0 or is_hopeless:
                     raise found.error
                 deadline.check()
                 longest = POLL_SECONDS if deadline.needs_polling else LONGEST_WAIT_SECONDS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -10,6 +11,7 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 
+import engine.coordinator.routes
 from engine.cluster.assignment import Assignment
 from engine.cluster.fragments import Peers
 from engine.cluster.reports import ColumnReport, GroupReport, HostName, HostReport, ReadableEpoch, StoreReport
@@ -17,6 +19,8 @@ from engine.cluster.routing import NoRoute, Route
 from engine.coordinator.deployment_hosts import DeploymentHosts
 from engine.coordinator.lag_limit import LagLimit
 from engine.coordinator.routes import Reports, Routes
+from engine.duckdb.deadline import Deadline
+from engine.errors import Unavailable
 from engine.model.read_point import NEWEST, ReadPoint
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreName, define_store
 from engine.plan.split.sizes import StoreSize
@@ -43,6 +47,10 @@ class KnownReports:
         return {
             host: replace(report, groups=dict(report.groups)) for host, report in self.reports_by_host.items()
         }
+
+    def wait_for_change(self, timeout_seconds: float) -> bool:
+        time.sleep(min(timeout_seconds, 0.01))
+        return False
 
     def group(self, host: HostName, group: GroupReport) -> None:
         self.reports_by_host[host] = replace(
@@ -165,3 +173,40 @@ def test_a_size_is_kept_until_a_host_says_something_else(known_reports: KnownRep
     assert column[0] == "song" and column[1].low is not None
     del known_reports.reports_by_host[A], known_reports.reports_by_host[B]
     assert SONGS.name not in routes.sizes([SONGS.name], DEFINITIONS).by_store
+
+
+def find(routes: Routes, min_epoch: int, seconds: float) -> Route:
+    return routes.find(ALL, DEFINITIONS, ReadPoint(min_epoch=Epoch(min_epoch)), Deadline(seconds))
+
+
+def test_nobody_waits_long_where_nobody_gets_on(
+    known_reports: KnownReports, routes: Routes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An epoch that is damaged comes when an operator has done something about it."""
+    monkeypatch.setattr(engine.coordinator.routes, "STUCK_SECONDS", 0.05)
+    damaged = replace(report_of(1), problem="Epoch 2 is damaged.")
+    known_reports.group(A, damaged)
+    # As long as one host gets on, it is waited for.
+    with pytest.raises(Unavailable, match="and epoch 2 is wanted: try again shortly"):
+        find(routes, 2, 0.3)
+    known_reports.group(B, damaged)
+    told = r"where its group does not get on \(Epoch 2 is damaged\), and epoch 2 is wanted"
+    with pytest.raises(Unavailable, match=told):
+        find(routes, 2, 3600.0)
+
+
+def test_what_gets_on_again_is_waited_for(
+    known_reports: KnownReports, routes: Routes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine.coordinator.routes, "STUCK_SECONDS", 3600.0)
+    for host in (A, B):
+        known_reports.group(host, replace(report_of(1), problem="The changelog cannot be reached."))
+
+    def get_on() -> None:
+        for host in (A, B):
+            known_reports.group(host, report_of(1, 2))
+
+    timer = threading.Timer(0.05, get_on)
+    timer.start()
+    assert find(routes, 2, 3600.0).epochs[SONGS.group] == 2
+    timer.join()
