@@ -6,8 +6,7 @@ structs of structs.
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import pyarrow as pa
 
@@ -19,17 +18,6 @@ _QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'")
 _NOT_NESTED = re.compile(r"ENUM\([ ,]*\)|DECIMAL\(\d+, ?\d+\)")
 _PART = re.compile(r"[,(\[]")
 _MARK = re.compile(r"MAP\(|[(),\[]")
-
-
-def width_of(schema: pa.Schema, columns: Sequence[str]) -> int:
-    """How wide a result of stored columns is.
-
-    Args:
-        schema: Of the store.
-        columns: Names of columns of the store, each as often as the result has it.
-    """
-    counts = Counter(columns)
-    return sum(count * type_width(schema.field(name).type) for name, count in counts.items())
 
 
 def type_width(arrow_type: pa.DataType) -> int:

@@ -14,7 +14,6 @@ import pyarrow as pa
 from sqlglot import exp
 
 from engine.cached_property import cached_property
-from engine.model.result_width import MAX_RESULT_WIDTH, width_of
 from engine.model.schema import StoreDefinition
 from engine.plan.conditions import conditions
 from engine.plan.intervals import IntervalFinder
@@ -316,13 +315,12 @@ def _rows_plan(bound: BoundStatement) -> RowsPlan | None:
         return None
     reference = bound.references[0]
     outputs = _outputs(select, reference)
-    if outputs is None or _is_too_wide(outputs, reference):
-        return None
     limit, offset = select.args.get("limit"), select.args.get("offset")
     count = None if limit is None else _row_count(limit)
     passed = None if offset is None else _row_count(offset)
     if (
-        (limit is not None and count is None)
+        outputs is None
+        or (limit is not None and count is None)
         or (offset is not None and passed is None)
         or ((select.args.get("where") or select.args.get("order")) and _renames(outputs, reference))
     ):
@@ -528,12 +526,6 @@ def _outputs(select: exp.Select, reference: StoreReference) -> tuple[Output, ...
             return None
         found.append(Output(name, expression.alias if isinstance(expression, exp.Alias) else name))
     return tuple(found)
-
-
-def _is_too_wide(outputs: Sequence[Output], reference: StoreReference) -> bool:
-    """Whether a result has more columns than it may have, which the engine refuses."""
-    columns = [output.column for output in outputs]
-    return width_of(reference.definition.schema, columns) > MAX_RESULT_WIDTH
 
 
 def _is_whole_row(expression: exp.Expr, reference: StoreReference) -> bool:

@@ -9,7 +9,6 @@ import pyarrow as pa
 from sqlglot import exp
 
 from engine.cached_property import cached_property
-from engine.model.result_width import MAX_RESULT_WIDTH, width_of
 from engine.model.schema import StoreDefinition
 from engine.sql.bind import BoundStatement, StoreReference
 
@@ -92,19 +91,8 @@ def row_join(bound: BoundStatement) -> RowJoin | None:
     for one, other in (equal, equal[::-1]):
         if other[0].definition.key == (other[1],) and sides.reads_only(condition, one[0]):
             outputs = sides.outputs(select.expressions, other[0])
-            if outputs is None or _width(outputs, one[0], other[0]) > MAX_RESULT_WIDTH:
-                return None
-            return RowJoin(one[0], other[0], one[1], condition, outputs)
+            return None if outputs is None else RowJoin(one[0], other[0], one[1], condition, outputs)
     return None
-
-
-def _width(outputs: Sequence[JoinedOutput], one: StoreReference, other: StoreReference) -> int:
-    return sum(
-        width_of(
-            side.definition.schema, [each.column for each in outputs if each.is_other is (side is other)]
-        )
-        for side in (one, other)
-    )
 
 
 def _is_inner(join: exp.Join) -> bool:

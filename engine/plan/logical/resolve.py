@@ -24,7 +24,6 @@ from typing import TypeVar
 import pyarrow as pa
 from sqlglot import exp
 
-from engine.model.result_width import check_width
 from engine.plan.logical.function_properties import is_aggregate, is_volatile
 from engine.plan.logical.plan import LogicalPlan
 from engine.plan.logical.scopes import (
@@ -109,7 +108,6 @@ def resolve_query(
 
     Raises:
         Uncertain: Something in it is uncertain, or it reads something of the SELECTs around it.
-        LimitExceeded: One of its queries has more columns than a result may have.
     """
     resolver = _Resolver(bound.references, bound.list_schemas)
     visible: Mapping[str, str] = {}
@@ -433,7 +431,6 @@ class _Resolver:
             for name, value in outputs:
                 is_repeated = name in names and name != _UNNAMED
                 found.append(named_output(value, names.add(_REPEATED if is_repeated else name)))
-            check_width(len(found))
         if not found:
             raise Uncertain("SELECT")
         node.set("expressions", found)
