@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from sqlglot import exp
 
-from engine.errors import InvalidInput
+from engine.errors import InvalidInput, LimitExceeded
+from engine.model.result_width import MAX_RESULT_WIDTH, type_width
 from engine.model.sql_types import parse_sql_type, sql_type
 from engine.sql.literals import MAX_PARAMETERS, too_many_parameters_error
 from engine.sql.text import SourceText
@@ -95,11 +96,7 @@ def bind_parameters(
                 "Parameters must be numbered from $1 without gaps; there are "
                 f"{', '.join(f'${name}' for name in names)}."
             )
-    types: dict[str, pa.DataType] = {}
-    for mark, name in marks:
-        found = types.get(name) or _suggested_type(mark, references)
-        if found is not None:
-            types[name] = found
+    types = _suggested_types(marks, references)
     cast = {name for mark, name in marks if isinstance(mark.parent, exp.Cast)}
     numbers = {name: str(number) for number, name in enumerate(names, 1)}
     for mark, name in marks:
@@ -108,6 +105,26 @@ def bind_parameters(
         else:
             mark.replace(exp.Placeholder(this=numbers[name]))
     return tuple(ParameterSlot(name, types.get(name), name in cast) for name in names)
+
+
+def _suggested_types(
+    marks: Sequence[tuple[exp.Expr, str]], references: Sequence[StoreReference]
+) -> Mapping[str, pa.DataType]:
+    """The types that the places of parameters suggest, by the names of these."""
+    types: dict[str, pa.DataType] = {}
+    width = 0
+    for mark, name in marks:
+        found = types.get(name) or _suggested_type(mark, references)
+        if found is not None:
+            types[name] = found
+            # It is written out wherever its parameter stands.
+            width += type_width(found)
+        if width > MAX_RESULT_WIDTH:
+            raise LimitExceeded(
+                f"The types of the statement's parameters have more than {MAX_RESULT_WIDTH:,} fields: "
+                "compare fields of structs instead of whole ones, or pass a list to = ANY(?)."
+            )
+    return types
 
 
 def _marks(tree: exp.Expr) -> list[tuple[exp.Expr, str]]:
