@@ -62,7 +62,7 @@ PRODUCTIONS: Mapping[str, Sequence[str]] = {
         | INSERT INTO t {q} | CREATE TABLE x AS {q} | COPY ({q}) TO '/dev/null' | ATTACH {v} | SET {n} = {e} | MERGE INTO t USING {r} ON {e} WHEN MATCHED THEN DELETE
     """,
     "r": """
-        t | u | {n} | t AS {n} | t x(a, b) | ({q}) | ({q}) AS {n} | ({r}) | {r}, {r} | {r} JOIN {r} ON {e} | {r} LEFT JOIN {r} USING (a) | {r} CROSS JOIN {r} | {r} NATURAL JOIN {r}
+        t | u | w | w AS {n} | {n} | t AS {n} | t x(a, b) | ({q}) | ({q}) AS {n} | ({r}) | {r}, {r} | {r} JOIN {r} ON {e} | {r} LEFT JOIN {r} USING (a) | {r} CROSS JOIN {r} | {r} NATURAL JOIN {r}
         | {r} FULL JOIN {r} ON {e} | {r} SEMI JOIN {r} ON {e} | {r} ANTI JOIN {r} USING (a) | {r} POSITIONAL JOIN {r} | {r} ASOF JOIN {r} ON {e} | {r} JOIN {r} | {r} , LATERAL ({q})
         | {r} LEFT JOIN LATERAL ({q}) ON {e} | range({e}) | generate_series({e}, {e}, {e}) | unnest([{e}, {e}]) | unnest({e}) AS x(y) | repeat({e}, {e}) | repeat_row({e}, num_rows={e})
         | json_each({e}) | json_tree({e}) | {r} PIVOT (sum(a) FOR b IN ({e}, {e})) | {r} UNPIVOT (v FOR n IN (a, b)) | {r} TABLESAMPLE {v} PERCENT | (VALUES ({e})) x(a)
@@ -100,6 +100,12 @@ REPEATED: Sequence[tuple[str, str, str, str]] = (
     ("SELECT ", "COLUMNS(*)", ", ", " FROM t"),
     ("SELECT ", "x", ", ", f" FROM (SELECT {_WIDE_ROW} AS x FROM t)"),
     ("SELECT ", "x AS {n}", ", ", f" FROM (SELECT [{_WIDE_ROW}] AS x)"),
+    ("SELECT ", "x AS {n}", ", ", " FROM w"),
+    ("SELECT ", "w AS {n}", ", ", " FROM w"),
+    ("SELECT ", "typeof(l)", ", ", " FROM w"),
+    ("SELECT k FROM w WHERE x IN (", "?", ", ", ")"),
+    ("SELECT k FROM w WHERE ", "l = ?", " OR ", ""),
+    ("SELECT * FROM w ", "JOIN w USING (k)", " ", ""),
     ("DESCRIBE SELECT ", "*", ", ", " FROM t"),
     ("SUMMARIZE SELECT ", "*", ", ", " FROM t"),
     ("SELECT MAP {{", "{v}: {e}", ", ", "}}"),

@@ -23,6 +23,7 @@ from tests.support.host_processes import HostProcess, host_processes
 from tests.support.process_family import family
 
 ROWS = 20_000
+WIDE_ROWS, WIDE_FIELDS = 200, 300
 MEMORY_MIB = 256
 CACHE_MIB = 64
 ROOM_MIB = 300
@@ -55,6 +56,19 @@ def rows() -> pa.Table:
     )
 
 
+def wide_rows() -> pa.Table:
+    """Of the store `w`: few, with a struct of many fields."""
+    fields = pa.struct([(f"f{number}", pa.int64()) for number in range(WIDE_FIELDS)])
+    row = dict.fromkeys((field.name for field in fields), 7)
+    return pa.table(
+        {
+            "k": pa.array(range(WIDE_ROWS), pa.int64()),
+            "x": pa.array([row] * WIDE_ROWS, fields),
+            "l": pa.array([[row]] * WIDE_ROWS, pa.list_(pa.field("item", fields))),
+        }
+    )
+
+
 @contextmanager
 def fuzzed_host(directory: Path) -> Iterator[HostProcess]:
     """Start a host for the length of the block.
@@ -64,10 +78,8 @@ def fuzzed_host(directory: Path) -> Iterator[HostProcess]:
     """
     uri = (directory / "changelog").as_uri()
     changelog = Changelog.open(uri)
-    for name, count in (("t", ROWS), ("u", 40)):
-        append_table(
-            changelog, define_store(name, rows().schema, ["k"], partitions=2), rows().slice(0, count)
-        )
+    for name, table in (("t", rows()), ("u", rows().slice(0, 40)), ("w", wide_rows())):
+        append_table(changelog, define_store(name, table.schema, ["k"], partitions=2), table)
     with host_processes(directory, uri, "a", options=HOST_OPTIONS) as hosts:
         yield hosts["a"]
 
