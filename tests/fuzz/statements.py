@@ -12,6 +12,8 @@ from flight_server.wire.messages import new, pack
 from flight_server.wire.tickets import STATEMENT_MARK
 from tests.fuzz.calls import Call, action, descriptor, ticket
 
+FUZZED_EPOCH = 2
+"""At which the fuzzed stores can be read."""
 TIMEOUT_HEADER = "livestate-timeout"
 DIALECT_HEADER = "livestate-dialect"
 DIALECTS = ("duckdb", "duckdb", "duckdb", "spark", "snowflake", "postgres", "bigquery")
@@ -102,7 +104,7 @@ def _fragment(text: str, seconds: float) -> bytes:
         "FragmentRequest",
         format=FORMAT,
         sql=_sendable(text),
-        epochs={"t": 1, "u": 1},
+        epochs={"t": FUZZED_EPOCH, "u": FUZZED_EPOCH},
         partitions={
             "t": new("PartitionList", partitions=[0, 1]),
             "u": new("PartitionList", partitions=[0, 1]),

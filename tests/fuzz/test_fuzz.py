@@ -6,9 +6,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from flight_server.client.client import Client
 from tests.fuzz.access import guarded_hosts
 from tests.fuzz.host import fuzzed_host
 from tests.fuzz.run import KINDS, Plan, run
+from tests.fuzz.statements import FUZZED_EPOCH
 
 INPUTS = 1000
 LONGEST = 20_000
@@ -17,6 +19,10 @@ LONGEST = 20_000
 
 def test_no_input_ends_or_swells_a_host(tmp_path: Path) -> None:
     with fuzzed_host(tmp_path) as host:
+        with Client(host.uri) as client:
+            # Else all fragments would be refused before anybody reads them.
+            for store in ("t", "u", "w"):
+                client.query(f"SELECT k FROM {store} AS OF EPOCH {FUZZED_EPOCH} LIMIT 1").read_all()
         results = run(Plan(first=0, inputs=INPUTS, longest=LONGEST, threads=4), host)
     print(results.summary())
     assert not results.findings, "\n".join(each.describe() for each in results.findings)
