@@ -30,7 +30,7 @@ class QueryColumn(NamedTuple):
     field_width: int
 
 
-_NESTING = (exp.Array, exp.Map, exp.Struct, exp.Tuple)
+_TOLD_AS_A_WHOLE = (exp.Array, exp.Column, exp.Predicate, exp.Query, exp.ToMap)
 _UNNAMED = QueryColumn("", 1, 1)
 Columns = Sequence[QueryColumn]
 
@@ -74,7 +74,7 @@ def query_widths(tree: exp.Expr, tables: Mapping[str, Columns]) -> QueryWidths:
     else:
         queries.add_queries_within(tree, tables, ())
     if isinstance(tree, exp.Values):
-        result = len(tree.expressions[0].expressions)
+        result = _values_a_row(tree)
         check_width(result)
     return QueryWidths(result, queries.widest_row)
 
@@ -112,7 +112,7 @@ class _Queries:
             if is_other_query(found):
                 self.columns(found, tables, sources)
             elif isinstance(found, exp.Column):
-                self._meaning(found, sources)
+                self._named_column(found, sources)
 
     def columns(self, query: exp.Expr, tables: Mapping[str, Columns], sources: Sequence[_Source]) -> Columns:
         """The columns of a query.
@@ -135,7 +135,7 @@ class _Queries:
                 # A recursive one has those of its first branch, which does not read it.
                 tables.setdefault(cte.alias.lower(), ())
                 columns = self.columns(cte.this, tables, sources)
-                tables[cte.alias.lower()] = _renamed(columns, cte.args.get("alias"))
+                tables[cte.alias.lower()] = _alias_columns(columns, cte.args.get("alias"))
         if isinstance(query, exp.SetOperation):
             found = self._columns_of_branches(query, tables, sources)
         elif isinstance(query, exp.Select):
@@ -178,19 +178,25 @@ class _Queries:
         for source in (clause.this, *joins, *(select.args.get("laterals") or ())):
             # A lateral one sees those before it.
             columns = self._columns_of_source(source, tables, [*found, *around])
-            found.append(_Source(source.alias_or_name.lower(), _renamed(columns, source.args.get("alias"))))
+            if not isinstance(source, exp.Expr):
+                continue
+            found.append(
+                _Source(source.alias_or_name.lower(), _alias_columns(columns, source.args.get("alias")))
+            )
         return found
 
     def _columns_of_source(
-        self, source: exp.Expr, tables: Mapping[str, Columns], sources: Sequence[_Source]
+        self, source: exp.Expr | str | None, tables: Mapping[str, Columns], sources: Sequence[_Source]
     ) -> Columns:
-        """The columns of something that stands in FROM."""
+        """The columns of something that stands in FROM; odd texts have nothing there."""
+        if not isinstance(source, exp.Expr):
+            return [_UNNAMED]
         if isinstance(source, exp.Table):
             found = tables.get(source.name, tables.get(source.name.lower(), [_UNNAMED]))
         elif isinstance(source, exp.Query):
             found = self.columns(source, tables, sources)
         elif isinstance(source, exp.Values):
-            found = [_UNNAMED] * len(source.expressions[0].expressions)
+            found = [_UNNAMED] * _values_a_row(source)
         elif isinstance(source.this, exp.Query):
             found = self.columns(source.this, tables, sources)
         else:
@@ -240,28 +246,32 @@ class _Queries:
         value = output.this if isinstance(output, exp.Alias) else output
         name = output.alias_or_name.lower()
         if isinstance(value, exp.Column):
-            found = self._meaning(value, sources)
+            found = self._named_column(value, sources)
             return QueryColumn(name, found.width, found.field_width)
         width = self._width_of(value, sources, tables)
         return QueryColumn(name, width, width)
 
     def _width_of(self, node: exp.Expr, sources: Sequence[_Source], tables: Mapping[str, Columns]) -> int:
         """The nodes of the type of an expression: those of all columns, rows and queries in it that have
-        several, and what it makes structs and lists of.
+        several, and what it makes structs and lists of. What is compared has one.
         """
         within = 0
-        for part in node.walk(prune=lambda each: isinstance(each, exp.Query | exp.Column)):
+        for part in node.walk(prune=lambda each: isinstance(each, _TOLD_AS_A_WHOLE)):
             if isinstance(part, exp.Column):
-                width = self._meaning(part, sources).width
+                width = self._named_column(part, sources).width
             elif isinstance(part, exp.Query):
                 width = _width(self.columns(part, tables, sources))
+            elif isinstance(part, exp.Array | exp.ToMap):
+                # Their elements have one type.
+                others = [value for value in _elements(part) if not isinstance(value, exp.Literal)]
+                width = 3 + max((self._width_of(value, sources, tables) for value in others), default=1)
             else:
-                within += len(part.expressions) if isinstance(part, _NESTING) else 0
+                within += len(part.expressions) if isinstance(part, exp.Struct | exp.Tuple) else 0
                 continue
             within += width if width > 1 else 0
         return 1 + within
 
-    def _meaning(self, column: exp.Column, sources: Sequence[_Source]) -> QueryColumn:
+    def _named_column(self, column: exp.Column, sources: Sequence[_Source]) -> QueryColumn:
         """What a name means: a column, a field of one, or a row."""
         name, qualifier = column.name.lower(), column.table.lower()
         is_field = bool(qualifier) and all(source.alias != qualifier for source in sources)
@@ -281,11 +291,24 @@ class _Queries:
         return _UNNAMED
 
 
+def _values_a_row(values: exp.Values) -> int:
+    return len(values.expressions[0].expressions) if values.expressions else 0
+
+
+def _elements(collection: exp.Expr) -> Sequence[exp.Expr]:
+    """What stands in a list, or the values in a map."""
+    if isinstance(collection, exp.Array):
+        return list(collection.expressions)
+    pairs = collection.find(exp.Struct)
+    found = () if pairs is None else pairs.expressions
+    return [pair.expression for pair in found if isinstance(pair, exp.PropertyEQ)]
+
+
 def _width(columns: Columns) -> int:
     return sum(column.width for column in columns)
 
 
-def _renamed(columns: Columns, alias: exp.Expr | None) -> Columns:
+def _alias_columns(columns: Columns, alias: exp.Expr | None) -> Columns:
     """Columns of a table under the names that its alias gives to the first of them."""
     names = alias.args.get("columns") or () if isinstance(alias, exp.TableAlias) else ()
     if not names:

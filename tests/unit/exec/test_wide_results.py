@@ -51,7 +51,7 @@ def times(text: str, count: int) -> str:
     return ", ".join([text] * count)
 
 
-def doubled(text: str, leaf: str, count: int) -> str:
+def nest_query(text: str, leaf: str, count: int) -> str:
     """A query in itself, so many times."""
     for _ in range(count):
         leaf = text.replace("{}", leaf)
@@ -70,12 +70,12 @@ WIDE = {
     "a struct of structs": "SELECT {"
     + ", ".join(f"'c{number}': x" for number in range(900))
     + "} AS y FROM structs",
-    "lists of structs": doubled(
+    "lists of structs": nest_query(
         "SELECT [{" + ", ".join(f"'a{number}': x" for number in range(20)) + "}] AS x FROM ({}) AS y",
         f"SELECT CAST(NULL AS STRUCT({', '.join(f'f{number} INT' for number in range(30))})) AS x",
         3,
     ),
-    "stars of stars": f"SELECT count(*) FROM ({doubled('SELECT *, * FROM ({})', 'FROM numbers', 20)})",
+    "stars of stars": f"SELECT count(*) FROM ({nest_query('SELECT *, * FROM ({})', 'FROM numbers', 20)})",
     "stars of joins": "WITH c0 AS (FROM numbers), "
     + ", ".join(f"c{number + 1} AS (FROM c{number} AS x, c{number} AS y)" for number in range(14))
     + " SELECT count(*) FROM c14",
@@ -182,7 +182,7 @@ def test_values_of_enumerations_are_no_fields() -> None:
         ("SELECT *, * FROM t, u", MAX_LISTED // 4 + 1, True),
         ("SELECT COLUMNS(*), t.* FROM t", MAX_LISTED // 2 + 1, True),
         (f"SELECT {times('*', 400)} FROM t GROUP BY ALL", 3, True),
-        (doubled("SELECT *, * FROM ({})", "SELECT a FROM t", 9), 3, True),
+        (nest_query("SELECT *, * FROM ({})", "SELECT a FROM t", 9), 3, True),
         ("WITH c AS (SELECT * FROM t JOIN u USING (k)) SELECT * FROM c JOIN v USING (k)", 20, False),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 
 import duckdb
 import pytest
@@ -10,9 +11,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from sqlglot import parse_one
 
-from engine.errors import LimitExceeded
+from engine.errors import LimitExceeded, LivestateError
 from engine.model.result_width import width_of_types
+from engine.sql.literals import lift
+from engine.sql.parse import parse
 from engine.sql.query_widths import Columns, QueryColumn, QueryWidths, query_widths
+from tests.fuzz.grammar import Texts, nested_texts
+from tests.support.seeds import seeded_random
 
 TABLES: Mapping[str, Columns] = {
     "t": [QueryColumn("a", 1, 1), QueryColumn("b", 1, 1), QueryColumn("c", 3, 1)],
@@ -116,6 +121,7 @@ def test_no_query_is_wider_than_it_is_counted(database: duckdb.DuckDBPyConnectio
         ("SELECT 1 FROM t GROUP BY t", 1, 6),
         ("SELECT t.b FROM t AS t(b, a)", 1, 0),
         ("DESCRIBE SELECT u FROM u", 0, 3),
+        ("SELECT {'p': a, 'q': {'r': c, 's': 1}} FROM t", 8, 0),
     ],
 )
 def test_widths(sql: str, result: int, row: int) -> None:
@@ -135,3 +141,38 @@ def test_what_doubles_is_refused(doubling: str, times: int) -> None:
     for text in (f"SELECT 1 FROM ({nested})", f"SELECT a FROM t WHERE a IN ({nested})"):
         with pytest.raises(LimitExceeded, match="more than 10,000 columns"):
             query_widths(parse_one(text, dialect="duckdb"), TABLES)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        f"SELECT [{', '.join(map(str, range(20_000)))}] AS x",
+        f"SELECT MAP {{{', '.join(f'{number}: 1' for number in range(20_000))}}} AS x",
+        f"SELECT (a, b) IN ({', '.join(f'({number}, 1)' for number in range(12_000))}) AS x FROM t",
+        f"SELECT [{', '.join(['c'] * 5000)}] AS x FROM t",
+        *(
+            "SELECT [] AS x",
+            "SELECT MAP {} AS x",
+            "SELECT MAP {'a': 1}['a'] AS x",
+            "SELECT MAP([1], [2]) AS x",
+        ),
+        f"SELECT {' + '.join(['c.x'] * 3000)} AS x FROM t",
+        f"SELECT {' OR '.join(['c = c'] * 3000)} AS x FROM t",
+    ],
+)
+def test_many_values_of_one_type_are_not_wide(sql: str) -> None:
+    assert query_widths(parse_one(sql, dialect="duckdb"), TABLES).result < 10
+
+
+@pytest.mark.parametrize("dialect", ["duckdb", "spark"])
+def test_no_tree_is_too_odd(dialect: str) -> None:
+    """As SUMMARIZE of one branch of a UNION."""
+    random = seeded_random(f"odd trees {dialect}")
+    texts = Texts(random, 5000)
+    sentences = (texts.fill("q", random.randint(2, 6)) for _ in range(4000))
+    found = 0
+    for text in (*nested_texts(2), *sentences):
+        with suppress(LivestateError):
+            tree = parse(lift(text, dialect), dialect).tree
+            found += tree is not None and query_widths(tree, TABLES).result > 0
+    assert found > 300
