@@ -171,7 +171,8 @@ def test_no_tree_is_too_odd(dialect: str) -> None:
     texts = Texts(random, 5000)
     sentences = (texts.fill("q", random.randint(2, 6)) for _ in range(4000))
     found = 0
-    for text in (*nested_texts(2), *sentences):
+    odd = "SUMMARIZE (FROM (SELECT a FROM t) x, (SELECT a FROM t) y) UNION (SELECT a FROM t) ORDER BY a"
+    for text in (odd, *nested_texts(2), *sentences):
         with suppress(LivestateError):
             tree = parse(lift(text, dialect), dialect).tree
             found += tree is not None and query_widths(tree, TABLES).result > 0
