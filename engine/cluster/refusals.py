@@ -145,7 +145,7 @@ def _host_in_words(host: HostName) -> str:
 
 def _lag_in_words(gap: _Gap, wanted: Epoch) -> str:
     problem = gap.report.problem.rstrip(".")
-    why = f", where its group does not get on ({problem})" if problem else ""
+    why = f", where its group does not get on ({problem})" if gap.report.is_stuck else ""
     return (
         f"Partition {gap.number} of store {gap.store} is at epoch {gap.report.newest} on "
         f"{_host_in_words(gap.host)}{why}, and epoch {wanted} is wanted"

@@ -125,6 +125,13 @@ class GroupReport:
             return self.readable[-1].committed_at if self.readable else 0
         return self.looked_at
 
+    @property
+    def is_stuck(self) -> bool:
+        """Whether the host lacks commits that there are, and something keeps it from them: what keeps it from
+        merges or snapshots is a problem, too.
+        """
+        return bool(self.problem) and self.newest < self.newest_known
+
     @cached_property
     def committed(self) -> Mapping[Epoch, int]:
         """The epochs that can be read, with the time of their commit."""

@@ -155,7 +155,8 @@ def _route(
             False,
         )
     is_stuck = any(
-        reading.reports and all(report.problem for report in reading.reports.values()) for reading in readings
+        reading.reports and all(report.is_stuck for report in reading.reports.values())
+        for reading in readings
     )
     for partition_set in partition_sets:
         if missing := partition_set.missing_numbers(partition_set.held):

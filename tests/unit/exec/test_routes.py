@@ -184,7 +184,7 @@ def test_nobody_waits_long_where_nobody_gets_on(
 ) -> None:
     """An epoch that is damaged comes when an operator has done something about it."""
     monkeypatch.setattr(engine.coordinator.routes, "STUCK_SECONDS", 0.05)
-    damaged = replace(report_of(1), problem="Epoch 2 is damaged.")
+    damaged = replace(report_of(1), newest_known=Epoch(2), problem="Epoch 2 is damaged.")
     known_reports.group(A, damaged)
     # As long as one host gets on, it is waited for.
     with pytest.raises(Unavailable, match="and epoch 2 is wanted: try again shortly"):
@@ -200,7 +200,8 @@ def test_what_gets_on_again_is_waited_for(
 ) -> None:
     monkeypatch.setattr(engine.coordinator.routes, "STUCK_SECONDS", 3600.0)
     for host in (A, B):
-        known_reports.group(host, replace(report_of(1), problem="The changelog cannot be reached."))
+        report = replace(report_of(1), newest_known=Epoch(2), problem="The changelog cannot be reached.")
+        known_reports.group(host, report)
 
     def get_on() -> None:
         for host in (A, B):
@@ -210,3 +211,17 @@ def test_what_gets_on_again_is_waited_for(
     timer.start()
     assert find(routes, 2, 3600.0).epochs[SONGS.group] == 2
     timer.join()
+
+
+def test_an_epoch_that_is_not_there_yet_is_waited_for_whatever_else_fails(
+    known_reports: KnownReports, routes: Routes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine.coordinator.routes, "STUCK_SECONDS", 0.0)
+    for host in (A, B):
+        known_reports.group(host, replace(report_of(1), problem="Snapshots cannot be written."))
+    refused = routes.newest_route(ALL, DEFINITIONS, ReadPoint(min_epoch=Epoch(2)))
+    assert isinstance(refused, NoRoute)
+    assert not refused.is_stuck
+    with pytest.raises(Unavailable) as error:
+        find(routes, 2, 0.2)
+    assert "Snapshots" not in error.value.message
