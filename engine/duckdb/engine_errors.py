@@ -29,8 +29,10 @@ _NO_ALLOCATION = "noallocation"
 """Another kind of ours: the system has refused memory, which the engine takes for a mistake of its own where
 it does not count. It does not work on after that.
 """
-_ALLOCATION_FAILURES = ("Memory allocation failure", "std::bad_alloc")
+_ALLOCATION_FAILURES = ("Memory allocation failure", "memory allocation failed", "std::bad_alloc")
 """What its message ends with."""
+_WORDLESS = "oserror"
+"""What Arrow calls an error of the engine's rows of which it was told nothing."""
 _OTHER_TYPE = re.compile(
     r"Function '\"?(\w+)\"?' changed the type of argument \d+ from (\S+) to .* in its bind"
 )
@@ -198,7 +200,7 @@ def _read_refusal(failure: Failure) -> Failure:
     """A failure; or what a function says that the engine did not expect to refuse anything, or not of that
     type, or the system's refusal of memory.
     """
-    if failure.kind == "internal" and failure.message.endswith(_ALLOCATION_FAILURES):
+    if _lacks_memory(failure):
         return Failure(_NO_ALLOCATION, failure.message)
     found = _OTHER_TYPE.match(failure.message) if failure.kind == "internal" else None
     if found is not None:
@@ -212,6 +214,15 @@ def _read_refusal(failure: Failure) -> Failure:
         return Failure(_REFUSED_BY_FUNCTION, f"{found[1]} takes no numbers of this type: cast them.")
     found = _UNEXPECTED_REFUSAL.search(failure.message) if failure.kind == "internal" else None
     return failure if found is None else Failure(_REFUSED_BY_FUNCTION, f"{found[1].strip()}.")
+
+
+def _lacks_memory(failure: Failure) -> bool:
+    """Whether the system has refused memory: the engine then calls it a mistake, or an object that cannot be
+    written, or finds no words for it, as they would take memory, too.
+    """
+    if failure.kind in {"internal", _CANNOT_COPY}:
+        return failure.message.endswith(_ALLOCATION_FAILURES)
+    return failure.kind == _WORDLESS or (failure.kind == "invalid" and not failure.message)
 
 
 def _parse_report(report: Mapping[str, object]) -> Failure:

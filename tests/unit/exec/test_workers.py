@@ -209,6 +209,48 @@ def test_memory_that_the_system_refuses_is_no_mistake_of_the_engine(engine: Engi
     assert answer(found) == [{"n": 40}]
 
 
+def test_whatever_lacks_memory_says_so() -> None:
+    """Each process may have a little more than the one before. A crash is left to `WorkerPool`."""
+    ended = subprocess.run(
+        [sys.executable, "-c", PROCESSES_THAT_LACK_MEMORY], capture_output=True, text=True, check=False
+    )
+    said = ended.stdout.splitlines()
+    assert {line.split(":")[0] for line in said} <= {"LimitExceeded", "MemoryError", "signal"}, said
+    assert sum(line.startswith("LimitExceeded") for line in said) > 5
+
+
+PROCESSES_THAT_LACK_MEMORY = """
+import os, resource
+import pyarrow as pa
+from engine.duckdb.deadline import NO_DEADLINE
+from engine.duckdb.engine import Engine
+from engine.duckdb.worker_process import _data_bytes, _limit_memory
+
+numbers = pa.array(range(20_000))
+wide = pa.table({name: numbers for name in "abcd"})
+for room in range(20, 68, 4):
+    child = os.fork()
+    if not child:
+        engine = Engine(64 << 20, 2, None, None)
+        rows = None
+        _limit_memory(_data_bytes() + (room << 20))
+        try:
+            stars = ", ".join(["*"] * 1_900)
+            rows = engine.run(f"SELECT {stars} FROM wide", {"wide": wide}, (), NO_DEADLINE)
+            for _ in rows:
+                pass
+            said = "rows: all"
+        except BaseException as error:
+            _limit_memory(resource.RLIM_INFINITY)
+            said = f"{type(error).__name__}: {error}"
+        print(said, flush=True)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    if status:
+        print(f"signal: {status}", flush=True)
+"""
+
+
 def wide() -> pa.Table:
     return pa.table({"a": [2_000_000] * 500})
 
