@@ -242,7 +242,7 @@ def _translate_errors(call: Callable[[], _Result]) -> _Result:
 
 
 def open_objects(uri: str, options: Mapping[str, str]) -> Objects:
-    """The objects under a root URI. Nothing is read or written yet.
+    """The objects under a root URI. None is read or written yet.
 
     Args:
         uri: `file:///directory`, a plain path, `s3://bucket/prefix`, `gs://bucket/prefix`,
@@ -252,7 +252,7 @@ def open_objects(uri: str, options: Mapping[str, str]) -> Objects:
             …). A local root takes none.
 
     Raises:
-        InvalidInput: The URI or an option is not understood.
+        InvalidInput: The URI or an option is not understood, or a local root is a file.
     """
     parts = urlsplit(uri)
     if not uri or (parts.scheme and parts.scheme not in SCHEMES):
@@ -266,7 +266,7 @@ def open_objects(uri: str, options: Mapping[str, str]) -> Objects:
             "was given."
         )
     if not parts.scheme:
-        return LocalObjects(Path(uri).absolute())
+        return _local_objects(Path(uri).absolute())
     if parts.scheme == "file":
         if (
             parts.netloc not in ("", "localhost")
@@ -277,10 +277,17 @@ def open_objects(uri: str, options: Mapping[str, str]) -> Objects:
             raise InvalidInput(
                 f"A file URI needs an absolute path, as in file:///var/lib/livestate, unlike {uri!r}."
             )
-        return LocalObjects(Path(unquote(parts.path)))
+        return _local_objects(Path(unquote(parts.path)))
     if parts.scheme == "memory":
         return RemoteObjects(MemoryStore())
     return RemoteObjects(_open_remote(uri, options))
+
+
+def _local_objects(root: Path) -> LocalObjects:
+    for path in (root, *root.parents):
+        if path.is_file():
+            raise InvalidInput(f"The changelog {root} cannot be a directory: {path} is a file.")
+    return LocalObjects(root)
 
 
 def _open_remote(uri: str, options: Mapping[str, str]) -> Any:

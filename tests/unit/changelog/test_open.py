@@ -34,6 +34,14 @@ def test_what_is_no_changelog(uri: str, options: Mapping[str, str], message: str
         Changelog.open(uri, options)
 
 
+@pytest.mark.parametrize("uri", ["{}", "{}/below", "file://{}"])
+def test_a_file_is_no_changelog(tmp_path: Path, uri: str) -> None:
+    file = tmp_path / "rows.csv"
+    file.write_text("a,b\n")
+    with pytest.raises(InvalidInput, match=r"cannot be a directory: .*/rows\.csv is a file"):
+        Changelog.open(uri.format(file))
+
+
 def test_the_remote_stores_open_without_a_request() -> None:
     assert Changelog.open("gs://bucket/prefix").uri == "gs://bucket/prefix"
     assert (
