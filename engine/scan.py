@@ -25,6 +25,8 @@ superseded or removed.
 
 One byte a row, not a bit: DuckDB filters 12.5 M rows on it in 57 ms, on a boolean in 72 ms.
 """
+SMALL_SCAN_BYTES = 1 << 20
+"""Scans of so many Arrow bytes may be copied into one piece: to look where their rows are would take longer."""
 FOUND_COLUMN = "__found"
 """Boolean column before those of rows that were looked up by key: whether the key has a row. No column of a
 store begins like this.
@@ -123,6 +125,23 @@ class ScanStatistics:
     rows: int
 
 
+class Hold(Protocol):
+    """Memory that counts as taken."""
+
+    def release(self) -> None:
+        """Have it count no more. May be called again."""
+
+
+class _NothingHeld:
+    """What is held of no rows: `Hold`."""
+
+    def release(self) -> None:
+        """As `Hold.release`."""
+
+
+NOTHING_HELD: Hold = _NothingHeld()
+
+
 class Scan(Protocol):
     """Stored rows that may be needed, dead ones possibly among them, block by block. Can be iterated any
     number of times.
@@ -144,6 +163,17 @@ class Scan(Protocol):
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows as batches of `schema`; reads what is not in the cache from disk as it goes."""
+
+    def hold(self, *, is_copied: bool = False) -> Hold | None:
+        """Have the rows count as memory that is taken, to be called before they are all in memory.
+
+        Args:
+            is_copied: Whether what is in memory already is copied.
+
+        Returns:
+            To be released when the rows are not used any more; None where statements hold too much already:
+            the rows are to be read block by block then.
+        """
 
     def to_table(self) -> pa.Table:
         """The rows as one table, all in memory, for the engine: values as it reads them soonest. A column may

@@ -36,11 +36,11 @@ from engine.errors import InvalidInput, LivestateError
 from engine.model.result_width import MAX_RESULT_WIDTH, width_of_types
 from engine.model.sql_types import quote_identifier
 from engine.plan.query_text import ReadColumn
-from engine.scan import LIVE_COLUMN, Scan
+from engine.scan import LIVE_COLUMN, SMALL_SCAN_BYTES, Hold, Scan
 
 TABLE_BYTES = 512 << 20
-"""Scans up to this size are handed over as one table, larger ones block by block as the engine reads them,
-which takes a fifth longer.
+"""Scans up to this size are handed over as one table while statements hold little, larger ones block by block
+as the engine reads them, which takes up to a fifth longer.
 """
 
 FEW_ROWS = 10_000
@@ -143,20 +143,29 @@ def readable(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.repeat(pa.scalar(1, pa.uint8()), batch.num_rows)], schema=schema)
 
 
-def engine_table(scan: Scan) -> pa.Table | ScanStream:
-    """A scan as an object that the engine reads.
+def hold_scan(scan: Scan) -> Hold | None:
+    """Have the rows of a scan count as memory that is taken.
 
     Args:
         scan: The scan.
 
     Returns:
-        A table for a small scan, which is read here and now; a stream for a large one.
+        To be released when the engine has read them; None for a scan that it is to read as a `ScanStream`,
+        since it is large, or statements hold much already.
     """
-    if scan.nbytes > TABLE_BYTES:
-        return ScanStream(scan)
+    return None if scan.nbytes > TABLE_BYTES else scan.hold()
+
+
+def engine_table(scan: Scan) -> pa.Table:
+    """The rows of a scan as a table that the engine reads, all in memory.
+
+    Args:
+        scan: The scan, held.
+    """
     if len(scan.schema):
         table = scan.to_table()
-        return table.combine_chunks() if table.num_rows <= FEW_ROWS else table
+        is_small = table.num_rows <= FEW_ROWS and table.nbytes <= SMALL_SCAN_BYTES
+        return table.combine_chunks() if is_small else table
     schema = readable_schema(scan.schema)
     return pa.Table.from_batches([readable(batch, schema) for batch in scan.batches()], schema)
 

@@ -69,9 +69,9 @@ WAIT_SECONDS = 0.25
 """How long a statement waits for a process that others use before it has another one started, where so many
 run that the new one would not be kept: a start takes half a second of a processor, most jobs milliseconds.
 """
-SHARED_TABLE_BYTES = 128 << 20
-"""Tables up to this size are handed over as a copy; others block by block as they are read, so that the
-engine does not know how many rows they have.
+SHARED_BYTES = 32 << 20
+"""Tables of a statement that its process is given as such, together: copies that count for nobody. The others
+it reads block by block, without the number of their rows.
 """
 WORKER_NICENESS = 5
 """Whoever asks for little goes first."""
@@ -522,12 +522,8 @@ class WorkerRows:
         share: WorkerShare,
     ) -> None:
         self._share = share
-        streams = {
-            name: table
-            for name, table in tables.items()
-            if not isinstance(table, pa.Table) or table.nbytes > SHARED_TABLE_BYTES
-        }
-        shared = {name: table for name, table in tables.items() if name not in streams}
+        shared = _shared_tables(tables)
+        streams = {name: table for name, table in tables.items() if name not in shared}
         self._session = WorkerSession(pool, deadline, streams)
         self._watch = watcher.watch(deadline, self._session.kill)
         with ExitStack() as unless_begun, ExitStack() as files:
@@ -569,6 +565,18 @@ class WorkerRows:
         self._watch.__exit__(None, None, None)
         self._session.close()
         self._share.give()
+
+
+def _shared_tables(tables: Mapping[str, pa.Table | Stream]) -> Mapping[str, pa.Table]:
+    """The smallest tables, as many as may be shared together."""
+    whole = [(name, table) for name, table in tables.items() if isinstance(table, pa.Table)]
+    shared, left = {}, SHARED_BYTES
+    for name, table in sorted(whole, key=lambda item: item[1].nbytes):
+        left -= table.nbytes
+        if left < 0:
+            break
+        shared[name] = table
+    return shared
 
 
 def planning_seconds(pool: WorkerPool, job: PlanJob, deadline: Deadline) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,7 @@ from engine.duckdb.engine import (
     Outputs,
     ScanStream,
     engine_table,
+    hold_scan,
     named_columns,
     readable_schema,
     with_live_rows,
@@ -51,39 +53,16 @@ class Read:
 
     Attributes:
         explained: The reference, and which of its rows can matter.
-        view: The store.
-        scan: A scan of the rows that can matter; None where whole keys are looked up instead.
+        scan: A scan of the rows that can matter.
     """
 
     explained: ReadExplained
-    view: StoreView
-    scan: Scan | None
-
-    @property
-    def schema(self) -> pa.Schema:
-        """Schema of what the engine reads."""
-        if self.scan is not None:
-            return self.scan.schema
-        reference = self.explained.reference
-        return pa.schema([reference.definition.schema.field(column) for column in reference.columns])
+    scan: Scan
 
     @property
     def nbytes(self) -> int:
-        """Arrow bytes of a scan, about; those of a lookup are not known before it is made, and
-        count as none.
-        """
-        return 0 if self.scan is None else self.scan.nbytes
-
-    def table(self) -> pa.Table | ScanStream:
-        """What the engine reads."""
-        if self.scan is not None:
-            return engine_table(self.scan)
-        reference, points = self.explained.reference, self.explained.wanted.points
-        return (
-            self.view.lookup(reference.columns, points)
-            if points is not None and points.num_rows
-            else pa.Table.from_batches([], self.schema)
-        )
+        """Arrow bytes, about; whole keys, which are few in a small statement, count as none."""
+        return 0 if self.explained.statistics is None else self.scan.nbytes
 
 
 def _asks_for_whole_keys(reference: StoreReference, needed: RowFilter) -> bool:
@@ -121,13 +100,10 @@ def reads_of(
         wanted = narrow_by_joins(wanted, by_scan, statement.key_joins)
     for reference in references:
         needed, view = wanted[reference.scan], views[reference.definition.name]
-        scan = None
-        if not _asks_for_whole_keys(reference, needed):
-            is_whole = len(references) > 1 and needed.points is None and view.live_rows <= FEW_JOINED_ROWS
-            scan = view.scan(reference.columns, EVERYTHING if is_whole else needed)
-        found.append(
-            Read(ReadExplained(reference, needed, None if scan is None else scan.statistics), view, scan)
-        )
+        is_whole = len(references) > 1 and needed.points is None and view.live_rows <= FEW_JOINED_ROWS
+        scan = view.scan(reference.columns, EVERYTHING if is_whole else needed)
+        statistics = None if _asks_for_whole_keys(reference, needed) else scan.statistics
+        found.append(Read(ReadExplained(reference, needed, statistics), scan))
     return tuple(found)
 
 
@@ -139,11 +115,18 @@ class RunningQuery:
         rows: Its result.
         reads: What it reads.
         seconds: Time of the steps so far.
+        holds: Memory that counts as taken by what it reads.
     """
 
     rows: EngineRows
     reads: tuple[Read, ...]
     seconds: Mapping[str, float]
+    holds: ExitStack
+
+    def close(self) -> None:
+        """End the statement and free what it holds. May be called again."""
+        self.rows.close()
+        self.holds.close()
 
 
 def run(
@@ -163,7 +146,7 @@ def run(
         deadline: When it must end.
 
     Returns:
-        The statement's rows, to be closed by the caller.
+        The statement, to be closed by the caller.
 
     Raises:
         BindingError: The engine refuses the statement.
@@ -172,20 +155,30 @@ def run(
     begun = time.perf_counter()
     reads = reads_of(statement, arguments, views)
     sql = scan_sql(statement, arguments, reads)
-    with engine.small_query_slot(sql, sum(read.nbytes for read in reads), deadline):
-        tables: dict[str, Any] = {read.explained.reference.scan: read.table() for read in reads}
+    nbytes = sum(read.nbytes for read in reads)
+    with engine.small_query_slot(sql, nbytes, deadline), ExitStack() as unless_begun:
+        tables: dict[str, Any] = {}
+        for read in reads:
+            hold = hold_scan(read.scan)
+            if hold is not None:
+                unless_begun.callback(hold.release)
+            tables[read.explained.reference.scan] = (
+                ScanStream(read.scan) if hold is None else engine_table(read.scan)
+            )
         tables |= {name: pa.Table.from_batches([rows]) for name, rows in arguments.lists.items()}
         filled = time.perf_counter()
         values, width = python_values(arguments), statement.bound.row_width
         rows = engine.run(sql, tables, values, deadline, statement.names, width)
-    return RunningQuery(rows, reads, {"read": filled - begun, "start": time.perf_counter() - filled})
+        holds = unless_begun.pop_all()
+    seconds = {"read": filled - begun, "start": time.perf_counter() - filled}
+    return RunningQuery(rows, reads, seconds, holds)
 
 
 def scan_sql(statement: ReadyStatement, arguments: Arguments, reads: tuple[Read, ...]) -> str:
     """What the engine runs: the statement over the live rows of its scans."""
     types = tuple(value.type for value in arguments.parameters)
     return with_live_rows(
-        statement.engine_sql(types), {read.explained.reference.scan: read.schema for read in reads}
+        statement.engine_sql(types), {read.explained.reference.scan: read.scan.schema for read in reads}
     )
 
 

@@ -319,8 +319,10 @@ class LocalExecutor:
         with ExitStack() as resources:
             views = resources.enter_context(self._views(request))
             running, fallbacks = self._start(request, views)
-            resources.callback(running.rows.close)
-            statistics = [read.scan.statistics for read in running.reads if read.scan is not None]
+            resources.callback(running.close)
+            statistics = [
+                read.explained.statistics for read in running.reads if read.explained.statistics is not None
+            ]
             metadata = metadata_of("engine", views, statistics, request.seconds(**running.seconds))
             if fallbacks:
                 metadata = replace(metadata, fallbacks=count_fallbacks(fallbacks))

@@ -20,6 +20,7 @@ from engine.plan.row_tests import EVERY_ROW, RowTest, columns_of
 from engine.scan import (
     EVERYTHING,
     FOUND_COLUMN,
+    Hold,
     KeyedRows,
     KeyRange,
     RowFilter,
@@ -222,6 +223,10 @@ class RestrictedScan(_Restricted[Scan]):
     def nbytes(self) -> int:
         """As `Scan.nbytes`, of all rows."""
         return self.whole.nbytes
+
+    def hold(self, *, is_copied: bool = False) -> Hold | None:
+        """As `Scan.hold`: the rows that pass are copies in any case."""
+        return self.whole.hold(is_copied=True)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """As `Scan.batches`."""

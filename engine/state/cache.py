@@ -21,6 +21,10 @@ from engine.state.keys import Keys, Needle, Rows, find, find_one
 from engine.state.prefixes import FEW_NEEDLES, PrefixIndex
 from engine.state.sparse_index import SparseIndex
 
+HELD_SHARE = 2
+"""Readers hold at most one part in so many of the cache at once, so that the rest goes on working."""
+LEAST_HELD_BYTES = 32 << 20
+"""What readers may hold beside a small cache."""
 LARGEST_KEY_SHARE = 0.75
 """Key columns stay in the cache as a whole while all of them together take at most this part of it."""
 MOST_TABLES = 1024
@@ -44,6 +48,14 @@ class CacheKey(NamedTuple):
     partition: int
     segment: int
     block: int
+    column: int
+
+
+class ColumnPlace(NamedTuple):
+    """Which column of which segment; the attributes are those of `CacheKey`."""
+
+    partition: int
+    segment: int
     column: int
 
 
@@ -295,6 +307,42 @@ class _KeptTable(NamedTuple):
 _NO_TABLES: Mapping[TablePlace, _KeptTable] = {}
 
 
+@dataclass
+class _HeldColumn:
+    """A column that readers hold.
+
+    Attributes:
+        readers: How many.
+        nbytes: What the one that holds most of it holds.
+        dropped_bytes: What of that is not kept any more.
+    """
+
+    readers: int = 0
+    nbytes: int = 0
+    dropped_bytes: int = 0
+
+
+class CacheHold:
+    """Implements `engine.scan.Hold` over the cache.
+
+    Args:
+        cache: The cache.
+        columns: What is held of it.
+        copied_bytes: What is held beside.
+    """
+
+    def __init__(self, cache: ColumnCache, columns: Mapping[ColumnPlace, int], copied_bytes: int) -> None:
+        self._cache: ColumnCache | None = cache
+        self._columns = columns
+        self._copied_bytes = copied_bytes
+
+    def release(self) -> None:
+        """As `Hold.release`."""
+        cache, self._cache = self._cache, None
+        if cache is not None:
+            cache.let_go(self._columns, self._copied_bytes)
+
+
 class ColumnCache:
     """Arrow arrays and `KeyColumn`s by place, up to a number of bytes. Safe for any number of threads.
 
@@ -304,6 +352,9 @@ class ColumnCache:
 
     A block may also have `BlockTable`s of some of its columns. They have no bytes of their own, as they are
     there only as long as all of their columns are.
+
+    A statement that reads columns as a whole holds them: what is dropped meanwhile stays in memory until its
+    end. It counts as long, and so do copies, so that all together take no more than the capacity.
 
     Args:
         capacity: Bytes that may stay. An array larger than that is used and not kept.
@@ -319,11 +370,15 @@ class ColumnCache:
         self.hits = self.misses = 0
         self._entries: OrderedDict[CacheKey, Any] = OrderedDict()
         self._tables: dict[SegmentPlace, dict[TablePlace, _KeptTable]] = {}
-        self._blocks: Counter[tuple[int, int, int]] = Counter()
-        """How many single blocks there are, by partition, segment and column."""
+        self._blocks: Counter[ColumnPlace] = Counter()
+        """How many single blocks there are."""
         self._joined: dict[CacheKey, _Uses] = {}
         """The columns that were joined, but for key columns: these are read as a whole again."""
+        self._held: dict[ColumnPlace, _HeldColumn] = {}
         self._bytes = 0
+        self._held_bytes = 0
+        self._unkept_bytes = 0
+        """What of the bytes that are held is not kept here, or not any more."""
         self._key_bytes = 0
         self._lock = Lock()
         self._partitions = itertools.count(1)
@@ -425,9 +480,59 @@ class ColumnCache:
                 self._entries[key] = entry
                 self._bytes += nbytes
                 if key.block >= 0:
-                    self._blocks[key.partition, key.segment, key.column] += 1
-            while self._bytes > self.capacity:
-                self._forget(next(iter(self._entries)))
+                    self._blocks[ColumnPlace(key.partition, key.segment, key.column)] += 1
+            self._make_room()
+
+    def hold(self, columns: Mapping[ColumnPlace, int], copied_bytes: int = 0) -> CacheHold | None:
+        """Have columns count for as long as they are held, whether they are kept or not.
+
+        Args:
+            columns: Bytes that are held of each.
+            copied_bytes: What is held beside.
+
+        Returns:
+            To be released; None where readers hold too much already.
+        """
+        with self._lock:
+            new: dict[ColumnPlace, int] = {}
+            for place, nbytes in columns.items():
+                held = self._held.get(place)
+                new[place] = nbytes if held is None else max(0, nbytes - held.nbytes)
+            more = copied_bytes + sum(new.values())
+            if self._held_bytes + more > max(self.capacity // HELD_SHARE, LEAST_HELD_BYTES):
+                return None
+            for place, nbytes in new.items():
+                held = self._held.setdefault(place, _HeldColumn())
+                held.readers += 1
+                held.nbytes += nbytes
+            self._held_bytes += more
+            self._unkept_bytes += copied_bytes
+            self._make_room()
+        return CacheHold(self, columns, copied_bytes)
+
+    def let_go(self, columns: Mapping[ColumnPlace, int], copied_bytes: int) -> None:
+        """Have columns that were held count no more: once for each `hold` with the same arguments."""
+        with self._lock:
+            self._held_bytes -= copied_bytes
+            self._unkept_bytes -= copied_bytes
+            for place in columns:
+                held = self._held[place]
+                held.readers -= 1
+                if not held.readers:
+                    del self._held[place]
+                    self._held_bytes -= held.nbytes
+                    self._unkept_bytes -= held.dropped_bytes
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes that readers hold now."""
+        return self._held_bytes
+
+    def _make_room(self) -> None:
+        """Drop what was not used for the longest time, until all fits. One part is always left to it."""
+        room = self.capacity - min(self._unkept_bytes, self.capacity // HELD_SHARE)
+        while self._bytes > room:
+            self._forget(next(iter(self._entries)))
 
     def drop(self, keys: Sequence[CacheKey]) -> None:
         """Forget entries; those that are not kept are passed over."""
@@ -441,18 +546,31 @@ class ColumnCache:
         if uses is None or uses.count(rows):
             self._entries.move_to_end(key)
 
-    def _forget(self, key: CacheKey) -> None:
+    def _forget(self, key: CacheKey, *, is_joined: bool = False) -> None:
+        """Forget an entry, if it is kept.
+
+        Args:
+            key: Which.
+            is_joined: Whether its values are kept in another entry from now on.
+        """
         entry = self._entries.pop(key, None)
         if entry is not None:
             self._bytes -= entry.nbytes
             self._joined.pop(key, None)
+            column = ColumnPlace(key.partition, key.segment, key.column)
             if key.block >= 0:
-                self._count_down((key.partition, key.segment, key.column))
+                self._count_down(column)
+            held = self._held.get(column)
+            if held is not None and not is_joined:
+                # What was read again since, and is dropped again, is held once.
+                dropped = min(entry.nbytes, held.nbytes - held.dropped_bytes)
+                held.dropped_bytes += dropped
+                self._unkept_bytes += dropped
             # Tables hold their columns in memory. A whole column is in those of all blocks, so all of the
             # segment go.
             self._tables.pop(SegmentPlace(key.partition, key.segment), None)
 
-    def _count_down(self, column: tuple[int, int, int]) -> None:
+    def _count_down(self, column: ColumnPlace) -> None:
         self._blocks[column] -= 1
         if not self._blocks[column]:
             del self._blocks[column]
@@ -468,15 +586,17 @@ class ColumnCache:
         Returns:
             The entry; None where a block is not kept.
         """
-        if self._blocks.get((whole.partition, whole.segment, whole.column), 0) < blocks:
+        if self._blocks.get(ColumnPlace(whole.partition, whole.segment, whole.column), 0) < blocks:
             return None
         keys = [whole._replace(block=block) for block in range(blocks)]
         entries = self.find_all(keys)
         if any(entry is None for entry in entries):
             return None
         joined = make_entry(pa.concat_arrays(entries))
-        # Whoever misses a block now reads it once more.
-        self.drop(keys)
+        with self._lock:
+            for key in keys:
+                # Whoever misses a block now reads it once more.
+                self._forget(key, is_joined=True)
         self.put(whole, joined)
         if not isinstance(joined, KeyColumn):
             with self._lock:

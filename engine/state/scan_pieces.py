@@ -15,8 +15,9 @@ import pyarrow as pa
 
 from engine.model.schema import StoreDefinition
 from engine.scan import Interval
+from engine.state.cache import ColumnPlace
 from engine.state.scan_encoding import can_repeat, encode, encoded_type, repeats
-from engine.state.segment import encoded_columns, scanned_columns
+from engine.state.segment import Segment, encoded_columns, scanned_columns
 from engine.state.sorted_rows import LiveRun
 from engine.state.statistics import blocks_that_may_hold
 from engine.state.version import LiveSegment
@@ -179,6 +180,18 @@ class ScanPieces:
             )
         return found
 
+    def held_columns(self, places: Sequence[int]) -> Mapping[ColumnPlace, int]:
+        """What whoever reads some columns as a whole holds of the cache: bytes of each segment's columns.
+
+        Args:
+            places: Places of the columns in the store.
+        """
+        return {
+            segment.column_place(place): segment.bytes_of_rows((place,), rows)
+            for segment, rows in self._rows_of_segments
+            for place in places
+        }
+
     def column(self, place: int) -> pa.ChunkedArray:
         """One column, in as few arrays as it can be kept, encoded for the engine if that can be kept.
 
@@ -198,6 +211,15 @@ class ScanPieces:
             ],
             self.definition.schema.field(place).type,
         )
+
+    @cached_property
+    def _rows_of_segments(self) -> Sequence[tuple[Segment, int]]:
+        """How many rows there are of each segment."""
+        found: dict[Segment, int] = {}
+        for each in self.stretches:
+            segment = each.entry.segment
+            found[segment] = found.get(segment, 0) + each.stop - each.start
+        return list(found.items())
 
     @cached_property
     def _column_bytes(self) -> dict[int, float]:

@@ -26,6 +26,7 @@ from engine.state.cache import (
     BlockTable,
     CacheKey,
     ColumnCache,
+    ColumnPlace,
     KeyColumn,
     LiveFlags,
     SegmentPlace,
@@ -234,6 +235,23 @@ class Segment:
             self._context.columns[column].default_value(self._context.column_type(column)), 1
         )
         return int(one.nbytes) * self.rows
+
+    def bytes_of_rows(self, columns: Sequence[int], rows: int) -> int:
+        """Arrow bytes of some columns of so many rows, from the segment's averages.
+
+        Args:
+            columns: Places of the columns.
+            rows: How many rows.
+        """
+        return sum([self.column_bytes(column) for column in columns]) * rows // self.rows
+
+    def column_place(self, column: int) -> ColumnPlace:
+        """Which column it is to the cache.
+
+        Args:
+            column: Place of the column.
+        """
+        return ColumnPlace(*self.place, self._context.numbers[column])
 
     def statistics_of(self, name: str) -> ColumnStatistics | None:
         """The smallest and largest values of a column, block by block; None where they are not known.

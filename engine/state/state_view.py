@@ -17,7 +17,18 @@ import pyarrow as pa
 from engine.errors import NotFound
 from engine.model.partitioning import partition_of, value_partitioner
 from engine.model.schema import Epoch, PartitionId, StoreDefinition
-from engine.scan import EVERYTHING, LIVE_COLUMN, Interval, KeyedRows, KeyRange, RowFilter, ScanStatistics
+from engine.scan import (
+    EVERYTHING,
+    LIVE_COLUMN,
+    NOTHING_HELD,
+    SMALL_SCAN_BYTES,
+    Hold,
+    Interval,
+    KeyedRows,
+    KeyRange,
+    RowFilter,
+    ScanStatistics,
+)
 from engine.state.keyed_rows import NO_ROW, find_keyed_rows
 from engine.state.keys import KeyCodec, Keys
 from engine.state.picked_rows import Pick, Run, gather, gather_runs
@@ -28,6 +39,8 @@ from engine.state.statistics import blocks_that_may_hold
 from engine.state.version import LiveSegment, Version, find_live_ranges
 
 NO_INTERVALS: Mapping[str, Interval] = MappingProxyType({})
+POINTS_A_BATCH = 64 * 1024
+"""Rows of points that are picked out at once where they are read block by block."""
 MOST_PROJECTIONS = 64
 """So many lists of columns are remembered of a view: a client could think of any number of them."""
 MOST_SHARES = 8
@@ -345,11 +358,26 @@ class PieceScan:
             [*fields, pa.field(LIVE_COLUMN, pa.uint8(), nullable=False)] if self.pieces.has_dead else fields
         )
 
+    @cached_property
+    def _places(self) -> tuple[int, ...]:
+        return tuple([self.view.column_index(column) for column in self.columns])
+
     @property
     def nbytes(self) -> int:
         """Arrow bytes of all batches, from the segments' averages."""
-        places = [self.view.column_index(column) for column in self.columns]
-        return int(sum([self.pieces.column_bytes(place) for place in places]))
+        return int(sum([self.pieces.column_bytes(place) for place in self._places]))
+
+    def hold(self, *, is_copied: bool = False) -> Hold | None:
+        """As `Scan.hold`."""
+        pieces = self.pieces.pieces
+        if not pieces:
+            return NOTHING_HELD
+        nbytes, cache = self.nbytes, pieces[0].entry.segment.cache
+        if is_copied or nbytes <= SMALL_SCAN_BYTES:
+            return cache.hold({}, nbytes)
+        return cache.hold(
+            self.pieces.held_columns(self._places), self.pieces.rows if self.pieces.has_dead else 0
+        )
 
     @cached_property
     def statistics(self) -> ScanStatistics:
@@ -359,10 +387,9 @@ class PieceScan:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows, a batch a block; reads what is not in the cache as it goes."""
-        places = [self.view.column_index(column) for column in self.columns]
         schema = self.schema
         for piece in self.pieces.pieces:
-            arrays = piece.columns(places)
+            arrays = piece.columns(self._places)
             if self.pieces.has_dead:
                 arrays.append(piece.live_flags())
             yield _batch(arrays, schema, piece.stop - piece.start)
@@ -373,7 +400,7 @@ class PieceScan:
         """
         if not self.schema.names:
             return pa.Table.from_batches(list(self.batches()))
-        columns = [self.pieces.column(self.view.column_index(name)) for name in self.columns]
+        columns = [self.pieces.column(place) for place in self._places]
         if self.pieces.has_dead:
             flags = [each.entry.live_flags(each.start, each.stop) for each in self.pieces.stretches]
             columns.append(pa.chunked_array(flags, pa.uint8()))
@@ -413,19 +440,21 @@ class PointScan:
     def _found(self) -> _FoundRows:
         return self.view.find_rows(self.points, self.intervals)
 
-    @cached_property
-    def _table(self) -> pa.Table:
-        return gather(self._found.picks, *self.view.project_columns(tuple(self.columns)))
-
     @property
     def schema(self) -> pa.Schema:
         """The columns asked for."""
-        return self._table.schema
+        return self.view.project_columns(tuple(self.columns))[1]
 
     @property
     def nbytes(self) -> int:
-        """Arrow bytes of the rows, without what they are slices of."""
-        return int(self._table.nbytes)
+        """Arrow bytes of the rows, from the segments' averages."""
+        places, _ = self.view.project_columns(tuple(self.columns))
+        return sum([pick.segment.bytes_of_rows(places, len(pick.rows)) for pick in self._found.picks])
+
+    def hold(self, *, is_copied: bool = False) -> Hold | None:
+        """As `Scan.hold`: the rows are copies in any case."""
+        picks = self._found.picks
+        return picks[0].segment.cache.hold({}, self.nbytes) if picks else NOTHING_HELD
 
     @cached_property
     def statistics(self) -> ScanStatistics:
@@ -438,13 +467,17 @@ class PointScan:
         return view.statistics(found.partitions, len(segments), min(rows, view.stored_blocks), rows)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows."""
-        yield from self._table.to_batches()
+        """The rows, some of a segment at a time."""
+        projection = self.view.project_columns(tuple(self.columns))
+        for pick in self._found.picks:
+            for start in range(0, len(pick.rows), POINTS_A_BATCH):
+                rows = Pick(pick.segment, pick.rows[start : start + POINTS_A_BATCH])
+                yield from gather([rows], *projection).to_batches()
 
     def to_table(self) -> pa.Table:
         """The rows as one table."""
-        return self._table
+        return gather(self._found.picks, *self.view.project_columns(tuple(self.columns)))
 
     def live_rows(self) -> pa.Table:
         """As `Scan.live_rows`."""
-        return self._table
+        return self.to_table()

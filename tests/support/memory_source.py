@@ -19,6 +19,8 @@ from engine.scan import (
     EVERYTHING,
     FOUND_COLUMN,
     LIVE_COLUMN,
+    NOTHING_HELD,
+    Hold,
     Interval,
     KeyedRows,
     KeyRange,
@@ -47,6 +49,9 @@ class MemoryScan:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         yield from self.table.to_batches(max_chunksize=BLOCK_ROWS)
+
+    def hold(self, *, is_copied: bool = False) -> Hold | None:
+        return NOTHING_HELD
 
     def to_table(self) -> pa.Table:
         return pa.Table.from_batches(list(self.batches()), self.schema)
@@ -95,6 +100,8 @@ class MemoryView:
     def scan(self, columns: Sequence[str], wanted: RowFilter = EVERYTHING) -> MemoryScan:
         self.reads.append(("scan", wanted))
         keep = _may_be_needed(self.rows, wanted)
+        if wanted.points is not None:
+            keep = pc.and_(keep, pc.equal(self.live, 1))
         live = self.live.filter(keep)
         kept = self.rows.filter(keep)
         table = kept.select(list(columns))
