@@ -46,6 +46,8 @@ as the engine reads them, which takes up to a fifth longer.
 FEW_ROWS = 10_000
 """Scans up to this size are handed over in one piece: the engine spends 30 µs on each."""
 
+_ONES = pa.repeat(pa.scalar(1, pa.uint8()), 1 << 16)
+"""What rows without columns are to the engine, of all scans: no block has more."""
 _FAILURES = (*ENGINE_FAILURES, OSError, pa.ArrowException)
 
 
@@ -140,7 +142,12 @@ def readable(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """
     if batch.num_columns:
         return batch
-    return pa.RecordBatch.from_arrays([pa.repeat(pa.scalar(1, pa.uint8()), batch.num_rows)], schema=schema)
+    ones = (
+        _ONES[: batch.num_rows]
+        if batch.num_rows <= len(_ONES)
+        else pa.repeat(pa.scalar(1, pa.uint8()), batch.num_rows)
+    )
+    return pa.RecordBatch.from_arrays([ones], schema=schema)
 
 
 def hold_scan(scan: Scan) -> Hold | None:

@@ -159,6 +159,7 @@ def run(
     with engine.small_query_slot(sql, nbytes, deadline), ExitStack() as unless_begun:
         tables: dict[str, Any] = {}
         for read in reads:
+            deadline.check()
             hold = hold_scan(read.scan)
             if hold is not None:
                 unless_begun.callback(hold.release)

@@ -77,9 +77,7 @@ def gather(picks: Sequence[Pick], columns: Sequence[int], schema: pa.Schema) -> 
     if not total:
         return schema.empty_table()
     if not columns:
-        return pa.Table.from_batches(
-            [pa.RecordBatch.from_struct_array(pa.array([{}] * total, pa.struct([])))]
-        )
+        return pa.Table.from_batches([rows_without_columns(total)])
     if total <= SPARSE_ROWS * len(picks):
         runs = [Run(segment, row, row + 1) for segment, rows in picks for row in rows.tolist()]
         return gather_runs(runs, columns, schema)
@@ -96,6 +94,11 @@ def gather(picks: Sequence[Pick], columns: Sequence[int], schema: pa.Schema) -> 
         pa.chunked_array(arrays, field.type) for arrays, field in zip(columns_of_arrays, schema, strict=True)
     ]
     return pa.Table.from_arrays(chunked, schema=schema).combine_chunks()
+
+
+def rows_without_columns(count: int) -> pa.RecordBatch:
+    """So many rows that have no columns."""
+    return pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), count, [None]))
 
 
 def gather_runs(runs: Sequence[Run], columns: Sequence[int], schema: pa.Schema) -> pa.Table:

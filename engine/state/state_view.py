@@ -31,7 +31,7 @@ from engine.scan import (
 )
 from engine.state.keyed_rows import NO_ROW, find_keyed_rows
 from engine.state.keys import KeyCodec, Keys
-from engine.state.picked_rows import Pick, Run, gather, gather_runs
+from engine.state.picked_rows import Pick, Run, gather, gather_runs, rows_without_columns
 from engine.state.scan_pieces import ScannedSegments, ScanPieces
 from engine.state.segment import Segment
 from engine.state.sorted_rows import MergedRuns, find_runs, range_edges
@@ -331,7 +331,7 @@ def _picks_of_ranges(segments: Sequence[LiveSegment], low: Keys, high: Keys) -> 
 def _batch(arrays: Sequence[pa.Array], schema: pa.Schema, rows: int) -> pa.RecordBatch:
     if arrays:
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
-    return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))
+    return rows_without_columns(rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -365,16 +365,17 @@ class PieceScan:
     @property
     def nbytes(self) -> int:
         """Arrow bytes of all batches, from the segments' averages."""
-        return int(sum([self.pieces.column_bytes(place) for place in self._places]))
+        flags = self.pieces.rows if self.pieces.has_dead else 0
+        return flags + int(sum([self.pieces.column_bytes(place) for place in self._places]))
 
     def hold(self, *, is_copied: bool = False) -> Hold | None:
         """As `Scan.hold`."""
         pieces = self.pieces.pieces
         if not pieces:
             return NOTHING_HELD
-        nbytes, cache = self.nbytes, pieces[0].entry.segment.cache
-        if is_copied or nbytes <= SMALL_SCAN_BYTES:
-            return cache.hold({}, nbytes)
+        cache = pieces[0].entry.segment.cache
+        if is_copied or self.nbytes <= SMALL_SCAN_BYTES:
+            return cache.hold({}, self.nbytes)
         return cache.hold(
             self.pieces.held_columns(self._places), self.pieces.rows if self.pieces.has_dead else 0
         )

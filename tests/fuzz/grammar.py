@@ -62,7 +62,7 @@ PRODUCTIONS: Mapping[str, Sequence[str]] = {
         | INSERT INTO t {q} | CREATE TABLE x AS {q} | COPY ({q}) TO '/dev/null' | ATTACH {v} | SET {n} = {e} | MERGE INTO t USING {r} ON {e} WHEN MATCHED THEN DELETE
     """,
     "r": """
-        t | u | w | w AS {n} | {n} | t AS {n} | t x(a, b) | ({q}) | ({q}) AS {n} | ({r}) | {r}, {r} | {r} JOIN {r} ON {e} | {r} LEFT JOIN {r} USING (a) | {r} CROSS JOIN {r} | {r} NATURAL JOIN {r}
+        t | u | w | w AS {n} | l | l AS {n} | {n} | t AS {n} | t x(a, b) | ({q}) | ({q}) AS {n} | ({r}) | {r}, {r} | {r} JOIN {r} ON {e} | {r} LEFT JOIN {r} USING (a) | {r} CROSS JOIN {r} | {r} NATURAL JOIN {r}
         | {r} FULL JOIN {r} ON {e} | {r} SEMI JOIN {r} ON {e} | {r} ANTI JOIN {r} USING (a) | {r} POSITIONAL JOIN {r} | {r} ASOF JOIN {r} ON {e} | {r} JOIN {r} | {r} , LATERAL ({q})
         | {r} LEFT JOIN LATERAL ({q}) ON {e} | range({e}) | generate_series({e}, {e}, {e}) | unnest([{e}, {e}]) | unnest({e}) AS x(y) | repeat({e}, {e}) | repeat_row({e}, num_rows={e})
         | json_each({e}) | json_tree({e}) | {r} PIVOT (sum(a) FOR b IN ({e}, {e})) | {r} UNPIVOT (v FOR n IN (a, b)) | {r} TABLESAMPLE {v} PERCENT | (VALUES ({e})) x(a)
@@ -166,6 +166,12 @@ REPEATED: Sequence[tuple[str, str, str, str]] = (
     ("SELECT ", "?", ", ", ""),
     ("SELECT ", "${v}", ", ", ""),
     ("", "{q}", "; ", ""),
+    ("SELECT ", "(SELECT sum(a + b) FROM l)", ", ", ""),
+    ("SELECT 1 FROM ", "l", ", ", ""),
+    ("SELECT count(*) FROM l ", "JOIN l x USING (k)", " ", " WHERE l.a < x.b"),
+    ("SELECT count(*) FROM l ", "JOIN l x ON l.c = x.k", " ", " WHERE repeat('x', 2) = 'xx'"),
+    ("", "SELECT a, b, c FROM l", " UNION ALL ", ""),
+    ("SELECT 1 FROM l WHERE ", "a IN (SELECT c FROM l WHERE b > {v})", " AND ", ""),
     ("SELECT '", "x", "", "'"),
     ("SELECT '", "''", "", "'"),
     ("SELECT 1", "0", "", ""),

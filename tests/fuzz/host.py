@@ -1,4 +1,4 @@
-"""The host that is fuzzed: a process with small limits, two stores, and another that looks keys up in it."""
+"""The host that is fuzzed: a process with small limits, four stores, and another that looks keys up in it."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from engine.changelog import Changelog, append_table
@@ -24,6 +25,7 @@ from tests.support.process_family import family
 
 ROWS = 20_000
 WIDE_ROWS, WIDE_FIELDS = 200, 300
+LARGE_ROWS = 3_000_000
 MEMORY_MIB = 256
 CACHE_MIB = 64
 ROOM_MIB = 300
@@ -69,6 +71,12 @@ def wide_rows() -> pa.Table:
     )
 
 
+def large_rows() -> pa.Table:
+    """Of the store `l`: more than the cache takes."""
+    numbers = np.arange(LARGE_ROWS)
+    return pa.table({"k": numbers, "a": numbers % 1000, "b": numbers / 7, "c": numbers * 31 % LARGE_ROWS})
+
+
 @contextmanager
 def fuzzed_host(directory: Path) -> Iterator[HostProcess]:
     """Start a host for the length of the block.
@@ -78,7 +86,12 @@ def fuzzed_host(directory: Path) -> Iterator[HostProcess]:
     """
     uri = (directory / "changelog").as_uri()
     changelog = Changelog.open(uri)
-    for name, table in (("t", rows()), ("u", rows().slice(0, 40)), ("w", wide_rows())):
+    for name, table in {
+        "t": rows(),
+        "u": rows().slice(0, 40),
+        "w": wide_rows(),
+        "l": large_rows(),
+    }.items():
         append_table(changelog, define_store(name, table.schema, ["k"], partitions=2), table)
     with host_processes(directory, uri, "a", options=HOST_OPTIONS) as hosts:
         yield hosts["a"]

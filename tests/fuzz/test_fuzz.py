@@ -21,7 +21,7 @@ def test_no_input_ends_or_swells_a_host(tmp_path: Path) -> None:
     with fuzzed_host(tmp_path) as host:
         with Client(host.uri) as client:
             # Else all fragments would be refused before anybody reads them.
-            for store in ("t", "u", "w"):
+            for store in ("t", "u", "w", "l"):
                 client.query(f"SELECT k FROM {store} AS OF EPOCH {FUZZED_EPOCH} LIMIT 1").read_all()
         results = run(Plan(first=0, inputs=INPUTS, longest=LONGEST, threads=4), host)
     print(results.summary())
