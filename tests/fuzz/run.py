@@ -50,6 +50,8 @@ SLOWEST = 10
 _MOST_OF_TWIN = 50
 """So often the host without the hidden rows is asked whether it ever says what the other does."""
 _SUMMARY_SECONDS = 60.0
+_LOG_CHARACTERS = 1_000_000
+"""Of what the host said, the end: it has the traceback of an incident."""
 SUMMARY = "summary.txt"
 """The summary as it is so far, among the inputs of findings."""
 
@@ -357,6 +359,7 @@ class _Run:
                 written = self._plan.directory / f"{call.kind}-{call.seed}-{number}.json"
                 call.write(written, why)
                 file = written if place == 0 else file
+            (self._plan.directory / "host.log").write_text(self._host.said[-_LOG_CHARACTERS:])
         self.results.findings.append(Finding(why, calls, file))
 
     def _end_of(self, process: int, call: Call, answer: Answer) -> str | None:
