@@ -26,7 +26,7 @@ superseded or removed.
 One byte a row, not a bit: DuckDB filters 12.5 M rows on it in 57 ms, on a boolean in 72 ms.
 """
 SMALL_SCAN_BYTES = 1 << 20
-"""Scans of so many Arrow bytes may be copied into one piece: to look where their rows are would take longer."""
+"""Scans of so many Arrow bytes may be copied into one piece: to look where they are would take longer."""
 FOUND_COLUMN = "__found"
 """Boolean column before those of rows that were looked up by key: whether the key has a row. No column of a
 store begins like this.

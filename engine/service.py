@@ -720,6 +720,7 @@ class QueryService:
             key_columns(self._source.tables(), store, columns),
             read_point,
             self._lag_limit,
+            self._resources.key_answers,
             engine_limit,
             has_peers=self._cluster.has_peers,
         )

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from engine.access.principal import EngineLimit
 from engine.cached_property import cached_property
+from engine.coordinator.answer_memory import AnswerMemory, AnswerShare
 from engine.coordinator.coordinator import Coordinator
 from engine.coordinator.distributed_query import DistributedQuery
 from engine.coordinator.lag_limit import LagLimit
@@ -38,6 +39,8 @@ from engine.statements.statement_cache import ReadyText
 FEW_KEYS = 16
 """Up to so many keys are found faster one by one than together."""
 MAX_ANSWER_BYTES = 256 << 20
+PART_BYTES = 8 << 20
+"""What the rows take at the most that are picked out at once where their bytes are not known before."""
 """Arrow bytes of the rows that answer one batch of keys."""
 _Name = TypeVar("_Name", bound=str)
 _KEYS = f"{LIST_PREFIX}keys"
@@ -146,12 +149,15 @@ class KeyColumns:
             [pa.array([False]), *(pa.nulls(1, field.type) for field in self.row_schema)], schema=self.schema
         )
 
-    def answer_of_statement(self, keys: pa.RecordBatch, found: pa.Table) -> pa.RecordBatch:
+    def answer_of_statement(
+        self, keys: pa.RecordBatch, found: pa.Table, share: AnswerShare
+    ) -> pa.RecordBatch:
         """The answer for keys from the answer to `statement`.
 
         Args:
             keys: The keys.
             found: Their rows in any order, each once, with the columns `read`.
+            share: Gets to hold the answer.
 
         Raises:
             LimitExceeded: It is larger than an answer may be.
@@ -160,13 +166,14 @@ class KeyColumns:
         arrays = {name: _array_of(found.column(place)) for place, name in enumerate(self.read)}
         places = _places_of_keys(keys.columns, [arrays[name] for name in self.definition.key])
         rows = pa.RecordBatch.from_arrays([arrays[name] for name in self.columns], schema=self.row_schema)
-        return self.answer_of_rows(KeyedRows(rows, places))
+        return self.answer_of_rows(KeyedRows(rows, places), share)
 
-    def answer_of_few(self, found: Sequence[pa.RecordBatch | None]) -> pa.RecordBatch:
+    def answer_of_few(self, found: Sequence[pa.RecordBatch | None], share: AnswerShare) -> pa.RecordBatch:
         """The answer for a few keys.
 
         Args:
             found: The answer for each, as `StoreView.found_row` has it.
+            share: Gets to hold the answer.
 
         Raises:
             LimitExceeded: It is larger than an answer may be.
@@ -174,42 +181,49 @@ class KeyColumns:
         rows = [self.missing_row if row is None else row for row in found]
         if len(rows) == 1:
             return rows[0]
-        if sum(map(self.widths.table_bytes, rows)) > MAX_ANSWER_BYTES:
+        nbytes = sum(map(self.widths.table_bytes, rows))
+        if nbytes > MAX_ANSWER_BYTES:
             raise _too_large(len(rows))
+        share.take(nbytes)
         return pa.concat_batches(rows)
 
-    def answer_of_rows(self, found: KeyedRows) -> pa.RecordBatch:
+    def answer_of_rows(self, found: KeyedRows, share: AnswerShare) -> pa.RecordBatch:
         """The answer for keys.
 
         Args:
             found: Their rows, of `row_schema`.
+            share: Gets to hold the answer.
 
         Raises:
             LimitExceeded: It is larger than an answer may be.
         """
         rows, places = found.rows, found.places
-        nbytes = self.row_widths.table_bytes(rows)
-        if nbytes * len(places) <= MAX_ANSWER_BYTES:
-            values = rows.take(places)
+        nbytes = self.row_widths.picked_bytes(rows, places)
+        if nbytes is None:
+            values = self._take_in_parts(rows, places, share)
         elif nbytes > MAX_ANSWER_BYTES:
             raise _too_large(len(places))
         else:
-            values = _take_in_parts(rows, places, MAX_ANSWER_BYTES // nbytes)
+            share.take(nbytes)
+            values = rows.take(places)
         return pa.RecordBatch.from_arrays([places.is_valid(), *values.columns], schema=self.schema)
 
-
-def _take_in_parts(rows: pa.RecordBatch, places: pa.Array, most: int) -> pa.RecordBatch:
-    """Rows by their places, so many at a time: a row that many keys share is counted before it is copied for
-    all of them.
-    """
-    parts: list[pa.RecordBatch] = []
-    nbytes = 0
-    for start in range(0, len(places), most):
-        parts.append(rows.take(places.slice(start, most)))
-        nbytes += parts[-1].nbytes
-        if nbytes > MAX_ANSWER_BYTES:
-            raise _too_large(len(places))
-    return pa.concat_batches(parts)
+    def _take_in_parts(self, rows: pa.RecordBatch, places: pa.Array, share: AnswerShare) -> pa.RecordBatch:
+        """Rows by their places, so many at a time: a row that many keys share is counted before it is copied
+        for all of them.
+        """
+        parts: list[pa.RecordBatch] = []
+        nbytes, most = 0, max(1, PART_BYTES // max(1, self.row_widths.table_bytes(rows)))
+        for start in range(0, len(places), most):
+            parts.append(rows.take(places.slice(start, most)))
+            nbytes += parts[-1].nbytes
+            if nbytes > MAX_ANSWER_BYTES:
+                raise _too_large(len(places))
+            # There are two of each while they are joined.
+            share.take(2 * parts[-1].nbytes)
+        joined = pa.concat_batches(parts)
+        share.give(nbytes)
+        return joined
 
 
 def _too_large(keys: int) -> LimitExceeded:
@@ -294,6 +308,7 @@ class KeyStream:
         asked: The columns, as the client was told.
         read_point: Which epochs will do.
         lag_limit: How far behind what is read without a route may be.
+        memory: What answers may take that clients have not taken yet.
         engine_limit: What the engine may take for whoever has it; None for as much as for anybody.
         has_peers: Whether there are other hosts.
 
@@ -309,10 +324,12 @@ class KeyStream:
         asked: KeyColumns,
         read_point: ReadPoint,
         lag_limit: LagLimit,
+        memory: AnswerMemory,
         engine_limit: EngineLimit | None = None,
         *,
         has_peers: bool,
     ) -> None:
+        self._share = AnswerShare(memory)
         self._source = source
         self._lag_limit = lag_limit
         self._coordinator = coordinator
@@ -343,7 +360,7 @@ class KeyStream:
                 a later epoch are waited for.
 
         Returns:
-            A row for each key.
+            A row for each key. `free_answer` is to be called when the client has them.
 
         Raises:
             InvalidInput: The columns are others now than the client was told.
@@ -388,7 +405,7 @@ class KeyStream:
                 view = views[store]
                 if view.definition.generation != columns.definition.generation:
                     return None
-                rows = _rows_of_keys(view, columns, keys)
+                rows = _rows_of_keys(view, columns, keys, self._share)
                 group = view.definition.group
                 return KeyAnswer(
                     rows,
@@ -420,7 +437,7 @@ class KeyStream:
         query = DistributedQuery(request, self._source.definitions())
         with self._coordinator.answer(query).result as result:
             found, metadata = result.read_all(), result.metadata
-        rows = columns.answer_of_statement(keys, found)
+        rows = columns.answer_of_statement(keys, found, self._share)
         return KeyAnswer(
             rows,
             metadata.epochs,
@@ -430,14 +447,24 @@ class KeyStream:
             columns.widths.table_bytes(rows),
         )
 
+    def free_answer(self) -> None:
+        """Take note that the client has the last answer."""
+        self._share.free()
 
-def _rows_of_keys(view: StoreView, columns: KeyColumns, keys: pa.RecordBatch) -> pa.RecordBatch:
+    def close(self) -> None:
+        """Take note that the client will never get it."""
+        self._share.free()
+
+
+def _rows_of_keys(
+    view: StoreView, columns: KeyColumns, keys: pa.RecordBatch, share: AnswerShare
+) -> pa.RecordBatch:
     if keys.num_rows <= FEW_KEYS and columns.has_plain_key:
         found = [
             view.found_row(key, columns.places, columns.row_schema) for key in keys.column(0).to_pylist()
         ]
-        return columns.answer_of_few(found)
-    return columns.answer_of_rows(view.keyed_rows(keys, columns.places, columns.row_schema))
+        return columns.answer_of_few(found, share)
+    return columns.answer_of_rows(view.keyed_rows(keys, columns.places, columns.row_schema), share)
 
 
 def _means_the_same(one: KeyColumns, other: KeyColumns) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from engine.coordinator.answer_memory import AnswerMemory
 from engine.coordinator.gather_memory import MemoryPool
 from engine.coordinator.host_threads import HostThreads
 from engine.duckdb.constants import ConstantFolder
@@ -20,12 +21,14 @@ class Resources:
         engine: The engine.
         folder: Computes expressions that read no rows.
         memory: What gathered rows may take.
+        key_answers: What answers to keys may take.
         threads: Wait for hosts.
     """
 
     engine: Engine
     folder: ConstantFolder
     memory: MemoryPool
+    key_answers: AnswerMemory
     threads: HostThreads
 
     def close(self) -> None:
@@ -46,6 +49,7 @@ def open_resources(options: QueryOptions) -> Resources:
         Engine(options.memory_limit_bytes, options.threads, spill),
         ConstantFolder(),
         MemoryPool(options.gather_limit_bytes, options.total_gather_limit_bytes, spill),
+        AnswerMemory(options.memory_limit_bytes),
         HostThreads(options.peer_threads),
     )
 

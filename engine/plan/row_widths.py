@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 _OFFSET_BYTES = 4
 """What Arrow keeps for each text, beside its bytes."""
@@ -42,6 +43,25 @@ class RowWidths:
                 size += _OFFSET_BYTES + (0 if text is None else text.size)
             else:
                 size += column.nbytes
+        return size
+
+    def picked_bytes(self, rows: pa.RecordBatch, places: pa.Array) -> int | None:
+        """What rows take that are picked out of others, as often as they are, before they are.
+
+        Args:
+            rows: Rows of the schema.
+            places: Of each picked row; NULL for one of NULLs.
+
+        Returns:
+            Bytes, as `table_bytes` counts them; None where only the rows themselves tell.
+        """
+        if not all(is_text for _, is_text in self._others):
+            return None
+        count = len(places)
+        size = self._fixed * count + self._flags * (-(-count // 8))
+        for place, _ in self._others:
+            lengths = pc.binary_length(rows.column(place)).take(places)
+            size += _OFFSET_BYTES * count + (pc.sum(lengths).as_py() or 0)
         return size
 
 

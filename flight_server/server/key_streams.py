@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import closing
 from typing import Any
 
 import pyarrow as pa
@@ -220,9 +221,10 @@ class KeyStreams:
                 request.store, request.columns, request.read_point, principal.engine_limit
             )
             _begin(stream, reader, writer)
-            self._answer_messages(
-                context, principal, audited, place, stream, request.timeout_seconds, reader, writer
-            )
+            with closing(stream):
+                self._answer_messages(
+                    context, principal, audited, place, stream, request.timeout_seconds, reader, writer
+                )
         except Exception as error:
             audited.fail(error)
             raise
@@ -268,6 +270,9 @@ class KeyStreams:
                 writer.write_with_metadata(answer.rows, told)
             except _GONE as error:
                 raise Cancelled("The client of the stream of keys is gone.") from error
+            # The next message may be long in coming.
+            del answer
+            stream.free_answer()
 
     def _answer(
         self,

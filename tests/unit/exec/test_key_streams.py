@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from engine.coordinator import key_streams
+from engine.coordinator.answer_memory import AnswerMemory, AnswerShare
 from engine.coordinator.key_streams import key_columns
 from engine.errors import LimitExceeded, Unsupported
 from engine.model.kinds import Behaviour, Versioned
@@ -98,19 +99,45 @@ def test_a_row_that_many_keys_share_is_counted_for_each(monkeypatch: pytest.Monk
     monkeypatch.setattr(key_streams, "MAX_ANSWER_BYTES", 1 << 20)
     definition = define_store("long", pa.schema([("id", pa.int64()), ("text", pa.string())]), ["id"])
     columns = key_columns({definition.name: definition}, "long", ["text"])
+    share = AnswerShare(AnswerMemory(0))
     long, short = "x" * 10_000, "y"
     rows = pa.record_batch([[long, short]], schema=columns.row_schema)
     places = pa.array([1, None, *[0] * 100])
-    answer = columns.answer_of_rows(KeyedRows(rows, places))
+    answer = columns.answer_of_rows(KeyedRows(rows, places), share)
     assert answer.column("text").to_pylist() == [short, None, *[long] * 100]
     assert answer.column(FOUND_COLUMN).to_pylist() == [True, False, *[True] * 100]
     for count in (110, 10_000):
         with pytest.raises(LimitExceeded, match=r"take more than 1 MiB: send fewer keys"):
-            columns.answer_of_rows(KeyedRows(rows, pa.array([0] * count)))
+            columns.answer_of_rows(KeyedRows(rows, pa.array([0] * count)), share)
     few = pa.record_batch([[True], ["x" * 100_000]], schema=columns.schema)
-    assert columns.answer_of_few([few, None] * 5).column(FOUND_COLUMN).to_pylist() == [True, False] * 5
+    assert columns.answer_of_few([few, None] * 5, share).column(FOUND_COLUMN).to_pylist() == [True, False] * 5
     with pytest.raises(LimitExceeded, match=r"rows of 16 keys take more than 1 MiB"):
-        columns.answer_of_few([few] * 16)
+        columns.answer_of_few([few] * 16, share)
+
+
+@pytest.mark.parametrize("is_nested", [False, True])
+def test_answers_that_clients_have_not_taken_have_room_together(*, is_nested: bool) -> None:
+    text = pa.list_(pa.string()) if is_nested else pa.string()
+    definition = define_store("long", pa.schema([("id", pa.int64()), ("text", text)]), ["id"])
+    columns = key_columns({definition.name: definition}, "long", ["text"])
+    long = "x" * 10_000
+    rows = pa.record_batch([pa.array([[long] if is_nested else long], text)], schema=columns.row_schema)
+    found = KeyedRows(rows, pa.array([0] * 1000))
+    memory = AnswerMemory(0)
+    shares = [AnswerShare(memory) for _ in range(9)]
+    answers: list[pa.RecordBatch] = []
+    with pytest.raises(LimitExceeded, match=r"more than 64 MiB, this one counted: send fewer keys"):
+        answers.extend(columns.answer_of_rows(found, share) for share in shares)
+    shares[len(answers)].free()  # as a stream does that ends
+    assert memory.held_bytes == pytest.approx(sum(answer.nbytes for answer in answers), rel=0.01)
+    assert memory.held_bytes <= memory.limit_bytes
+    few = KeyedRows(rows, pa.array([0] * 5))
+    assert columns.answer_of_rows(few, shares[-1]).num_rows == 5
+    for share in shares:
+        share.free()
+        share.free()
+    assert memory.held_bytes == 0
+    assert columns.answer_of_rows(found, shares[0]).equals(answers[0])
 
 
 def test_versions_are_asked_for_in_sql() -> None:

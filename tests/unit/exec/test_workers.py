@@ -215,7 +215,12 @@ def test_whatever_lacks_memory_says_so() -> None:
         [sys.executable, "-c", PROCESSES_THAT_LACK_MEMORY], capture_output=True, text=True, check=False
     )
     said = ended.stdout.splitlines()
-    assert {line.split(":")[0] for line in said} <= {"LimitExceeded", "MemoryError", "OutOfMemoryException", "signal"}, said
+    assert {line.split(":")[0] for line in said} <= {
+        "LimitExceeded",
+        "MemoryError",
+        "OutOfMemoryException",
+        "signal",
+    }, said
     assert sum(line.startswith("LimitExceeded") for line in said) > 5
 
 
