@@ -20,7 +20,7 @@ from engine.plan.predicates import (
     Predicate,
     StartsWith,
 )
-from engine.plan.values import UNKNOWN, Arguments, coerce_constants, stays_apart
+from engine.plan.values import UNKNOWN, Arguments, Constant, coerce_constants, stays_apart
 from engine.scan import Interval
 
 _MOMENT = pa.timestamp("us")
@@ -94,7 +94,9 @@ class IntervalFinder:
                 return Interval(low=value)
 
     def _interval_of_days(self, predicate: Compare) -> Interval | None:
-        """The days before or after a moment within a day."""
+        """The days before or after a moment within a day. Of a bare text the engine takes the day alone."""
+        if isinstance(predicate.operand, Constant) and predicate.operand.literal:
+            return None
         moment = exact_operand(predicate.operand, _MOMENT, self._arguments)
         if moment is UNKNOWN or moment is None:
             return None

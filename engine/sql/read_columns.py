@@ -51,7 +51,16 @@ def has_columns_of_rows(tree: exp.Expr | None) -> bool:
 
 def _lists_values(pivot: exp.Pivot) -> bool:
     turned = pivot.args.get("fields") or pivot.expressions
-    return all(isinstance(each, exp.In) and each.expressions for each in turned)
+    return all(
+        isinstance(each, exp.In) and each.expressions and not _is_operator(each.this) for each in turned
+    )
+
+
+def _is_operator(node: exp.Expr) -> bool:
+    """Whether IN behind a node is a part of it, so that PIVOT has the columns true and false, as far as there
+    are such rows.
+    """
+    return isinstance(node, exp.Binary | exp.Unary) and not isinstance(node, exp.Dot | exp.Paren)
 
 
 def _only_asks_for_rows(select: exp.Select) -> bool:

@@ -400,7 +400,9 @@ class _Resolver:
         if not windows:
             return
         node.set("windows", None)
-        for window in list(node.find_all(exp.Window)):
+        # Queries in expressions have windows of their own, of which some may have the same names.
+        own = node.walk(prune=lambda each: isinstance(each, exp.Query) and each is not node)
+        for window in [each for each in own if isinstance(each, exp.Window)]:
             name = window.args.get("alias")
             if name is None:
                 continue
@@ -457,7 +459,10 @@ class _Resolver:
         star = node.this if isinstance(node, exp.Column) else node
         if used_arguments(star) - {"except_", "replace"} or (used_arguments(star) and scope.merged):
             raise Uncertain("*")
-        excluded = {each.name.lower() for each in star.args.get("except_") or ()}
+        hidden = star.args.get("except_") or ()
+        if any(isinstance(each, exp.Column) and each.table for each in hidden):
+            raise Uncertain("EXCLUDE")
+        excluded = {each.name.lower() for each in hidden}
         replaced = {each.alias.lower(): each.this for each in star.args.get("replace") or ()}
         sources = [
             source
@@ -568,6 +573,8 @@ class _Resolver:
             return
         names = [output.alias for output in node.expressions]
         values = {text(output.this): output.alias for output in reversed(node.expressions)}
+        # Of outputs that are written alike, as two of random(), each has a value of its own.
+        values |= {_under(output.alias, output.this): output.alias for output in node.expressions}
         found: list[exp.Expr] = []
         for each in order.expressions:
             found += _outputs_by_ordinal(each, names) or [self._order_key(each, values, scope, ctes)]
@@ -577,14 +584,15 @@ class _Resolver:
         self, ordered: exp.Expr, values: Mapping[str, str], scope: Scope, ctes: Mapping[str, str]
     ) -> exp.Expr:
         """A key of ORDER BY that is an output's alias, or any expression; `values` has the outputs' aliases
-        by their expressions.
+        by their expressions, alone and under their names.
         """
         key = unwrap(ordered.this)
         if is_bare(key) and key is not None and scope.is_output(key.name.lower()):
             value = scope.output(key.name.lower())
             if value is None:
                 raise Uncertain(key.name)
-            return _order_key_like(ordered, output_column(values[text(value)]))
+            alias = values.get(_under(key.name, value), values[text(value)])
+            return _order_key_like(ordered, output_column(alias))
         for part in ordered.find_all(exp.Column):
             if is_bare(part):
                 scope.check_alias(part.name.lower())
@@ -776,6 +784,11 @@ def _output_by_name(ordered: exp.Expr, names: list[str]) -> exp.Expr:
     if not same:
         raise Uncertain("ORDER BY")
     return _order_key_like(ordered, output_column(same[0]))
+
+
+def _under(name: str, value: exp.Expr) -> str:
+    """An output, with its name."""
+    return f"{text(value)} AS {name.lower()}"
 
 
 def _order_key_like(ordered: exp.Expr, key: exp.Expr) -> exp.Ordered:
