@@ -15,6 +15,7 @@ from engine.duckdb.deadline import Deadline
 from engine.plan.arguments import TIME_TYPE
 from engine.plan.statement import ReadyStatement
 from engine.plan.values import Arguments, Computed
+from engine.sql.engine_dialect import EngineDialect
 from engine.sql.parameters import fix_types
 from engine.statements.least_recently_used import CacheLimits, LeastRecentlyUsed
 
@@ -114,6 +115,6 @@ class ArgumentMaker:
         found = self._texts.get(key)
         if found is None:
             numbers = frozenset(int(mark.name) for mark in operand.node.find_all(exp.Placeholder))
-            found = _TypedText(fix_types(operand.node, types).sql(dialect="duckdb"), numbers)
+            found = _TypedText(fix_types(operand.node, types).sql(dialect=EngineDialect), numbers)
             self._texts.put(key, found, _ENTRY_BYTES + len(operand.text) + len(found.sql))
         return found

@@ -23,6 +23,7 @@ from engine.plan.values import (
     parse_date,
     parse_timestamp,
 )
+from engine.sql.engine_dialect import EngineDialect
 
 
 class Comparison(Enum):
@@ -367,7 +368,7 @@ def _computed_operand(node: exp.Expr | None) -> Computed | Unknown:
     if node.find(exp.Lambda) is not None:
         return UNKNOWN
     try:
-        return Computed(node.sql(dialect="duckdb", unsupported_level=ErrorLevel.RAISE), node)
+        return Computed(node.sql(dialect=EngineDialect, unsupported_level=ErrorLevel.RAISE), node)
     except (UnsupportedError, ValueError, RecursionError):
         return UNKNOWN
 
@@ -396,7 +397,7 @@ def _cast(node: exp.Cast) -> Operand | Unknown:
     """
     if {name for name, value in node.args.items() if value} - {"this", "to", "_type"}:
         return UNKNOWN
-    type_name, inner = node.args["to"].sql(dialect="duckdb"), node.this
+    type_name, inner = node.args["to"].sql(dialect=EngineDialect), node.this
     if not isinstance(inner, exp.Literal) or not inner.is_string:
         return UNKNOWN
     text = str(inner.this)

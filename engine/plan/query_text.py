@@ -21,6 +21,7 @@ from engine.errors import InvalidInput, Unsupported
 from engine.model.schema import StoreName
 from engine.model.sql_types import quote_identifier, sql_type
 from engine.sql.bind import StoreReference
+from engine.sql.engine_dialect import EngineDialect
 from engine.sql.parameters import fix_types
 
 _LOSSY = re.compile(
@@ -224,7 +225,7 @@ def _restore_types(tree: exp.Expr, tables: Mapping[str, Sequence[ReadColumn]]) -
         columns = tables[table.name]
         if all(column.survives for column in columns):
             continue
-        cast: exp.Expr = exp.maybe_parse(_with_types_restored(table.name, columns), dialect="duckdb")
+        cast: exp.Expr = exp.maybe_parse(_with_types_restored(table.name, columns), dialect=EngineDialect)
         alias = table.args.get("alias") or exp.TableAlias()
         if not alias.this:
             alias.set("this", exp.to_identifier(table.name, quoted=True))
@@ -272,7 +273,7 @@ def engine_text(tree: exp.Expr, *, copy: bool = True) -> str:
         InvalidInput: It nests too deeply, or is no SQL in another way.
     """
     try:
-        return str(tree.sql(dialect="duckdb", unsupported_level=ErrorLevel.RAISE, copy=copy))
+        return str(tree.sql(dialect=EngineDialect, unsupported_level=ErrorLevel.RAISE, copy=copy))
     except (UnsupportedError, ValueError) as error:
         # The latter for a kind of expression that sqlglot reads and does not write.
         raise Unsupported(f"The statement has something that the engine lacks: {error}") from error

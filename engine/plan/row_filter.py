@@ -31,6 +31,7 @@ from engine.plan.row_tests import (
     opposite_test,
 )
 from engine.plan.values import Arguments, Constant, Parameter
+from engine.sql.engine_dialect import EngineDialect
 
 LONGEST_CONDITION = 16_384
 """Characters."""
@@ -99,7 +100,7 @@ def _condition(definition: StoreDefinition, text: str, claims: Mapping[str, Clai
     if len(text) > LONGEST_CONDITION:
         raise refusal
     try:
-        tree = sqlglot.parse_one(f"SELECT 1 WHERE {text}", dialect="duckdb")
+        tree = sqlglot.parse_one(f"SELECT 1 WHERE {text}", dialect=EngineDialect)
     except (SqlglotError, RecursionError) as error:
         raise refusal from error
     if not isinstance(tree, exp.Select) or {name for name, value in tree.args.items() if value} != {

@@ -42,6 +42,8 @@ MAX_SESSION_CALLS = 100
 """Calls of functions that tell something of the session; each becomes a query of its own."""
 _SESSION_VALUES = frozenset(SESSION_FUNCTIONS) - {"version", "current_version", "current_database"}
 """Functions that are called without brackets, too."""
+_RECURRING = "recurring"
+"""The schema by which a recursive common table expression reads all rows that it has so far."""
 _TABLE_PARTS = frozenset({"this", "db", "catalog", "alias", "joins", "sample", "pivots"})
 
 
@@ -165,8 +167,9 @@ def bind(
         return BoundStatement(parsed.statement_class, parsed.source, None, shown_schema=parsed.shown_schema)
     names = _StoreNames(tables, parsed.source)
     tree = parsed.tree
-    if isinstance(tree, exp.Summarize) and isinstance(tree.this, exp.Table):
-        tree.set("this", exp.select("*").from_(tree.this))
+    for summary in tree.find_all(exp.Summarize):
+        if isinstance(summary.this, exp.Table):
+            summary.set("this", exp.select("*").from_(summary.this))
     if parsed.statement_class is StatementClass.DESCRIBE and isinstance(tree, exp.Table):
         described = _catalog_table(parsed.source, tree) if _is_of_catalog(tree) else names.find(tree)[1]
         return BoundStatement(parsed.statement_class, parsed.source, None, described=described)
@@ -347,7 +350,9 @@ def _named_tables(tree: exp.Expr, listed: Collection[str]) -> Iterator[exp.Table
     common table expressions.
     """
     for table in tree.find_all(exp.Table):
-        if not isinstance(table.this, exp.Identifier) or table.name in listed or _is_cte(table):
+        if not isinstance(table.this, exp.Identifier) or table.name in listed:
+            continue
+        if _is_cte(table) or _is_recurring(table):
             continue
         strange = [name for name, value in table.args.items() if value and name not in _TABLE_PARTS]
         if strange:
@@ -381,6 +386,19 @@ def _is_cte(table: exp.Table) -> bool:
             if any(cte.alias.lower() == name for cte in visible):
                 return True
         child, node = node, node.parent
+    return False
+
+
+def _is_recurring(table: exp.Table) -> bool:
+    """Whether a table is all rows so far of a recursive common table expression that it stands in."""
+    name, node = table.name.lower(), table.parent
+    if table.catalog or table.db.lower() != _RECURRING:
+        return False
+    while node is not None:
+        clause = node.parent if isinstance(node, exp.CTE) else None
+        if clause is not None and clause.args.get("recursive") and node.alias.lower() == name:
+            return True
+        node = node.parent
     return False
 
 

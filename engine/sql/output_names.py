@@ -8,6 +8,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from engine.errors import LimitExceeded
+from engine.sql.engine_dialect import EngineDialect
 from engine.sql.written_size import MAX_COPIED_CHARACTERS, MOST_COPIES
 
 _STANDS_IN = "stands in for a derived name"
@@ -77,7 +78,7 @@ def _names(outputs: Iterable[exp.Expr]) -> list[tuple[exp.Expr, str]]:
     found, written, longest = [], 0, 0
     for output in outputs:
         try:
-            name = output.sql(dialect="duckdb")
+            name = output.sql(dialect=EngineDialect)
         except (SqlglotError, ValueError, RecursionError):
             continue
         found.append((output, name))

@@ -13,6 +13,7 @@ from sqlglot import exp
 from engine.errors import InvalidInput, LimitExceeded
 from engine.model.result_width import MAX_RESULT_WIDTH, type_width
 from engine.model.sql_types import parse_sql_type, sql_type
+from engine.sql.engine_dialect import EngineDialect
 from engine.sql.literals import MAX_PARAMETERS, too_many_parameters_error
 from engine.sql.text import SourceText
 
@@ -280,7 +281,7 @@ def _named_query(table: exp.Expr) -> exp.Expr | None:
 
 
 def _declared_type(kind: exp.Expr) -> pa.DataType | None:
-    text = kind.sql(dialect="duckdb")
+    text = kind.sql(dialect=EngineDialect)
     try:
         return parse_sql_type(
             "TIMESTAMP WITH TIME ZONE"

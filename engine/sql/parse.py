@@ -4,18 +4,31 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 
 from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import ParseError, SqlglotError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from engine.errors import InvalidInput, LimitExceeded, LivestateError, Unsupported
 from engine.model.catalog_names import CATALOG, SCHEMA
+from engine.sql.chained_calls import (
+    SCHEMAS,
+    NotReadError,
+    chained_calls,
+    mark_chained_calls,
+    read_chained_calls,
+)
+from engine.sql.clear_tokens import bracketed, token_near
+from engine.sql.engine_dialect import EngineDialect
 from engine.sql.functions import TABLE_FUNCTIONS, function_name, is_refused, session_column
 from engine.sql.lexer import blanks_end
 from engine.sql.literals import MAX_STATEMENT_LENGTH, LiftedText, too_long_error
+from engine.sql.recursion_keys import put_key_parts, take_key_parts
 from engine.sql.statement_time import CLOCK_NODES
 from engine.sql.text import SourceText, offset_of
 from engine.sql.tokens import FACTORIAL, TooManyReadingsError, dialect_of, parse_tokens, tokenize
@@ -50,6 +63,8 @@ _READS = (
     "describe",
     "desc",
     "pivot",
+    "pivot_wider",
+    "pivot_longer",
     "unpivot",
     "(",
 )
@@ -263,9 +278,7 @@ def _tree(source: SourceText, body: str, dialect: str) -> exp.Expr:
     known = dialect_of(dialect)
     try:
         tokens = tokenize(source, readable, known)
-        statements = [
-            statement for statement in parse_tokens(tokens, readable, known) if statement is not None
-        ]
+        statements = _statements(tokens, readable, known)
     except ParseError as error:
         raise _syntax_error(source, body, error) from error
     except TokenError as error:
@@ -294,7 +307,36 @@ def _tree(source: SourceText, body: str, dialect: str) -> exp.Expr:
     _check_intervals(source, tokens if dialect == "duckdb" else ())
     _check_clock_arguments(source, statements[0])
     _write_out_names(statements[0], dialect)
-    return _balance_conditions(_write_out_literals(source, statements[0]))
+    return _balance_conditions(_write_out_literals(source, statements[0], dialect))
+
+
+def _statements(tokens: Sequence[Token], text: str, dialect: Dialect) -> list[exp.Expr]:
+    """The statements of a text."""
+    if not isinstance(dialect, DuckDB):
+        return _without_none(parse_tokens(tokens, text, dialect))
+    tokens, keys = take_key_parts(bracketed(tokens))
+    statements = _with_calls(tokens, text, dialect)
+    parts = [
+        _with_calls([token_near(TokenType.SELECT, "SELECT", key[0]), *key], text, dialect)[0].expressions[0]
+        for key in keys
+    ]
+    for statement in statements if parts else ():
+        put_key_parts(statement, parts)
+    return statements
+
+
+def _with_calls(tokens: Sequence[Token], text: str, dialect: Dialect) -> list[exp.Expr]:
+    """Statements, as they stand where their calls behind dots are not read as calls."""
+    calls = chained_calls(tokens)
+    if calls:
+        with suppress(ParseError, NotReadError):
+            found = parse_tokens(mark_chained_calls(tokens, calls), text, dialect)
+            return [read_chained_calls(statement) for statement in _without_none(found)]
+    return _without_none(parse_tokens(tokens, text, dialect))
+
+
+def _without_none(statements: Sequence[exp.Expr | None]) -> list[exp.Expr]:
+    return [statement for statement in statements if statement is not None]
 
 
 def _read_arrows(source: SourceText, tokens: Sequence[Token], tree: exp.Expr) -> None:
@@ -313,7 +355,8 @@ def _read_arrows(source: SourceText, tokens: Sequence[Token], tree: exp.Expr) ->
     room = MAX_READ_AGAIN
     try:
         for each in reversed(lambdas):
-            name, member = each.expressions[0].sql(dialect="duckdb"), each.this.sql(dialect="duckdb")
+            name = each.expressions[0].sql(dialect=EngineDialect)
+            member = each.this.sql(dialect=EngineDialect)
             room -= len(member)
             if room < 0:
                 raise source.error(
@@ -321,7 +364,7 @@ def _read_arrows(source: SourceText, tokens: Sequence[Token], tree: exp.Expr) ->
                     "a member of JSON in brackets.",
                     arrows[0].start,
                 )
-            read: exp.Expr = exp.maybe_parse(f"SELECT {name} -> {member}", dialect="duckdb")
+            read: exp.Expr = exp.maybe_parse(f"SELECT {name} -> {member}", dialect=EngineDialect)
             each.replace(read.expressions[0].unalias())
     except (SqlglotError, RecursionError) as error:
         raise source.error("Put what gets a member of JSON in brackets.", arrows[0].start) from error
@@ -384,9 +427,11 @@ def _check_written_size(tree: exp.Expr) -> None:
         )
 
 
-def _write_out_literals(source: SourceText, tree: exp.Expr) -> exp.Expr:
-    """A tree with functions in place of DuckDB's literals and operators that sqlglot does not write."""
-    for node in list(tree.find_all(exp.Cast, exp.HexString, exp.Kwarg)):
+def _write_out_literals(source: SourceText, tree: exp.Expr, dialect: str) -> exp.Expr:
+    """A tree with functions in place of DuckDB's operators that sqlglot does not write, and with the literals
+    that DuckDB has.
+    """
+    for node in list(tree.find_all(exp.Cast, exp.HexString, exp.BitString, exp.Kwarg)):
         if isinstance(node, exp.Kwarg):
             if isinstance(node.parent, exp.Struct):
                 name = exp.to_identifier(node.name, quoted=True)
@@ -400,7 +445,10 @@ def _write_out_literals(source: SourceText, tree: exp.Expr) -> exp.Expr:
                     ),
                     None,
                 )
-            node.replace(exp.Anonymous(this="unhex", expressions=[exp.Literal.string(str(node.this))]))
+        elif isinstance(node, exp.BitString):
+            if dialect != "duckdb":
+                # Elsewhere it is a number, or can be one.
+                node.replace(exp.Literal.number(int(str(node.this), 2)))
         elif node.args["to"].args.get("kind") == FACTORIAL:
             node.replace(exp.Anonymous(this="factorial", expressions=[node.this]))
     return tree
@@ -410,6 +458,11 @@ def _write_out_names(tree: exp.Expr, dialect: str) -> None:
     """Put names in quotation marks that are names in their dialect alone: the engine would read `$9` as a
     parameter, `$$a$$` as a string, and `#1` as a column by its place. `$1` where a value may stand is one.
     """
+    for pivot in () if dialect == "duckdb" else tree.find_all(exp.Pivot):
+        # The engine takes no tables there.
+        for node in pivot.walk(prune=lambda each: isinstance(each, exp.Query)):
+            for part in ("table", "db", "catalog") if isinstance(node, exp.Column) else ():
+                node.set(part, None)
     for node in [] if dialect == "duckdb" else list(tree.find_all(exp.Identifier)):
         name, column = str(node.this), node.parent
         if node.args.get("quoted") or not name or _PLAIN_NAME.fullmatch(name):
@@ -479,7 +532,6 @@ def _first_line(text: str) -> str:
 _MISSING = re.compile(r"Missing (\S+) from \d+:(\d+)")
 """What sqlglot's tokenizer says of a quote that is not closed, and how many characters are before it."""
 _TOO_DEEP = "The statement nests too deeply."
-_SCHEMAS = frozenset({"system", "main", "memory", "temp", "pg_catalog", "information_schema"})
 
 
 def _check_tree(source: SourceText, tree: exp.Expr) -> None:
@@ -551,7 +603,7 @@ def _array_values(node: exp.Expr | None) -> int:
 def _is_call_with_schema(node: exp.Dot) -> bool:
     return (
         isinstance(node.expression, exp.Func)
-        and node.sql("duckdb").partition(".")[0].strip('"').lower() in _SCHEMAS
+        and node.sql(EngineDialect).partition(".")[0].strip('"').lower() in SCHEMAS
     )
 
 
@@ -560,7 +612,7 @@ def _check_table_function(source: SourceText, node: exp.Expr | None) -> None:
         raise Unsupported("ROWS FROM (…) is not supported: call each function in FROM by itself.")
     if isinstance(node, exp.GenerateSeries | exp.Unnest):
         return
-    name = function_name(node) if isinstance(node, exp.Func) else node.sql(dialect="duckdb")
+    name = function_name(node) if isinstance(node, exp.Func) else node.sql(dialect=EngineDialect)
     if name not in TABLE_FUNCTIONS:
         raise source.error(
             f"The table function {name} is not allowed; allowed are {', '.join(sorted(TABLE_FUNCTIONS))}.",

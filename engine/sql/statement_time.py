@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
+from engine.sql.engine_dialect import EngineDialect
 from engine.sql.functions import function_name
 from engine.sql.output_names import name_outputs_around
 
@@ -92,7 +93,7 @@ def _value(call: exp.Func, number: int) -> exp.Expr:
     if name in _CASTS:
         return _cast(_CASTS[name], number)
     # Other dialects name a time zone with it, for which the engine has an expression.
-    written: exp.Expr = exp.maybe_parse(call.sql(dialect="duckdb"), dialect="duckdb")
+    written: exp.Expr = exp.maybe_parse(call.sql(dialect=EngineDialect), dialect=EngineDialect)
     for inner in [node for node in written.find_all(*CLOCK_NODES) if _name(node) in _CASTS]:
         inner.replace(_cast(_CASTS[_name(inner)], number))
     return exp.Paren(this=written)
@@ -102,7 +103,7 @@ def _name(call: exp.Expr) -> str:
     """What the engine calls a function without arguments."""
     if isinstance(call, exp.Anonymous):
         return function_name(call)
-    return call.sql(dialect="duckdb").lower().removesuffix("()")
+    return call.sql(dialect=EngineDialect).lower().removesuffix("()")
 
 
 def _as_interval(node: exp.Expr) -> exp.Expr:

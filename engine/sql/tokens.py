@@ -23,6 +23,7 @@ from sqlglot.parser import Parser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from engine.errors import InvalidInput, LimitExceeded
+from engine.sql.engine_dialect import EngineDialect
 from engine.sql.lexer import (
     BACKSLASH_NAME,
     BACKSLASH_STRING,
@@ -167,13 +168,8 @@ class TooManyReadingsError(Exception):
     """A text can be read in too many ways."""
 
 
-class _HostDialect(DuckDB, _Meter):
-    """DuckDB's dialect with the literals of bytes that sqlglot does not know."""
-
-    class Tokenizer(DuckDB.Tokenizer):
-        """Its tokenizer."""
-
-        HEX_STRINGS = [("x'", "'"), ("X'", "'")]  # noqa: RUF012 - as sqlglot has it
+class _HostDialect(EngineDialect, _Meter):
+    """DuckDB's dialect."""
 
 
 _NAMES = frozenset(dialect.value for dialect in Dialects if dialect.value)
@@ -406,6 +402,11 @@ class _Counts:
         return None
 
 
+def _is_type(tokens: Sequence[Token]) -> bool:
+    """Whether tokens end in the name of a type that something is cast to."""
+    return len(tokens) > 1 and tokens[-2].token_type is TokenType.DCOLON
+
+
 def _factorials_as_casts(tokens: Sequence[Token]) -> list[Token]:
     """Tokens in which a `!` behind an operand is a cast: it binds as closely."""
     made: list[Token] = []
@@ -416,7 +417,7 @@ def _factorials_as_casts(tokens: Sequence[Token]) -> list[Token]:
             # `!~` and `!~~` are operators of their own.
             and not (following is not None and following.start == token.end + 1 and following.text[0] == "~")
             and made
-            and made[-1].token_type in _VALUES
+            and (made[-1].token_type in _VALUES or _is_type(made))
         ):
             place = (token.line, token.col, token.start, token.end)
             made += [Token(TokenType.DCOLON, "::", *place), Token(TokenType.VAR, FACTORIAL, *place)]

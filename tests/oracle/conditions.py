@@ -87,7 +87,10 @@ class Conditions:
         if random.random() < 0.15:
             values.append("NULL")
         self.scalars.used.add("in list")
-        return f"{column.sql} {random.choice(('', '', '', 'NOT '))}IN ({', '.join(values)})"
+        negation, listed = random.choice(("", "", "", "NOT ")), ", ".join(values)
+        if random.random() < 0.1:
+            return f"{column.sql} {negation}IN [{listed}]"
+        return f"{column.sql} {negation}IN ({listed})"
 
     def _plain(self, depth: int) -> str:
         random = self.scalars.random

@@ -12,10 +12,15 @@ from tests.oracle.values import WORDS
 
 _DATES = ("1969-12-31", "1970-01-01", "1970-02-28", "2024-02-29", "2024-03-01")
 _TIMES = ("00:00:00", "01:00:00", "12:00:00", "23:59:59.999999")
-_INTERVALS = ("1 day", "24 hours", "1 month", "30 days", "0 days", "-1 day", "90 minutes", "1 year 2 days")
+_INTERVALS = (
+    *("1 day", "24 hours", "1 month", "30 days", "0 days", "-1 day", "90 minutes", "1 year 2 days"),
+    *("1.5 days", "0.5 hours"),
+)
 _LITERALS: dict[Family, Callable[[Random], str]] = {
     Family.INTEGER: lambda random: str(random.choice((0, 1, 2, 3, 5, 7, 10, -1, -3, 12, 60))),
-    Family.DECIMAL: lambda random: random.choice(("0.5", "1.25", "0.00", "-2.5", "10.1", "3.0")),
+    Family.DECIMAL: lambda random: random.choice(
+        ("0.5", "1.25", "0.00", "-2.5", "10.1", "3.0", ".5", "-.25")
+    ),
     Family.FLOAT: lambda random: random.choice(
         (
             "1.5e0",
@@ -346,14 +351,23 @@ _LIST_FORMS = (
 """Values from a list of so many elements; those with lambdas capture another value."""
 
 
+_PREFIX_FORMS = (
+    *("(~ ~{})", "(- -{})", "(-(~{}))", "(~(-{}))", "(~{} + 1)", "(3 - ~{})", "(~{} & 7)"),
+    *("(~{} * 2 - 1)", "(- - -{})"),
+)
+
+
 def _wide(part: Expression) -> str:
     return f"CAST({part.sql} AS BIGINT)"
 
 
 def _integer(make: Scalars, depth: int) -> Expression:
-    kind = make.random.randrange(14)
+    kind = make.random.randrange(15)
     if kind < 6:
         return _arithmetic(make, depth, kind)
+    if kind == 14:
+        operand = _wide(make.expression(Family.INTEGER, depth, tame=True))
+        return Expression(make.random.choice(_PREFIX_FORMS).format(operand), Family.INTEGER)
     sources = {
         6: (Family.TEXT, ("length({})", "strlen({})", "ascii({})")),
         7: (Family.DATE, ("year({})", "month({})", "day({})", "dayofweek({})", "dayofyear({})")),
@@ -364,6 +378,7 @@ def _integer(make: Scalars, depth: int) -> Expression:
                 "extract(hour FROM {})",
                 "extract(minute FROM {})",
                 "extract(year FROM {})",
+                "extract('day' FROM {})",
                 "date_part('month', {})",
             ),
         ),
@@ -485,6 +500,10 @@ def _text(make: Scalars, depth: int) -> Expression:
                     "concat_ws('-', {}, {})",
                     "format('<{{}}>', {})",
                     "printf('%s!', {})",
+                    "(json_object('c d', {}) ->> 'c d')",
+                    "(json_object('c d', {}) ->> '$.\"c d\"')",
+                    "(json_object('c d', {}) ->> '\"c d\"')",
+                    "CAST((json_object('c d', {}) -> 'c' || ' d') AS VARCHAR)",
                 )
             )
             text = make.random.choice(

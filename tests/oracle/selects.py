@@ -295,6 +295,8 @@ class Selects:
         """Now and then an expression over an aggregate."""
         if self._random.random() > 0.15 or aggregate.trust is Trust.CLOSE:
             return aggregate
+        if self._random.random() < 0.3:
+            return self._chained_call(aggregate)
         match aggregate.family:
             case Family.INTEGER if aggregate.is_tame:
                 return replace(
@@ -312,6 +314,20 @@ class Selects:
                 )
             case _:
                 return aggregate
+
+    def _chained_call(self, aggregate: Expression) -> Expression:
+        """A call behind a dot."""
+        self.scalars.used.add("chained call")
+        match aggregate.family:
+            case Family.INTEGER if aggregate.is_tame:
+                call = self._random.choice((".add(1)", ".abs().add(2)", ".greatest(3)"))
+            case Family.TEXT:
+                call = self._random.choice((".upper()", ".lower().concat('a')", ".length().add(1)"))
+                if "length" in call:
+                    return Expression(f"({aggregate.sql}){call}", Family.INTEGER)
+            case _:
+                return aggregate
+        return replace(aggregate, sql=f"({aggregate.sql}){call}", kind="")
 
     def _groups(self, most: int) -> list[Expression]:
         """What to group by: columns, keys above all, and expressions of columns."""
@@ -346,8 +362,12 @@ class Selects:
             return None
         self.scalars.used.add("group by")
         sets = self._grouping_sets(groups)
-        aggregates = Aggregates(self.scalars, self.relation.total, () if sets else tuple(groups))
         shown = [group for group in groups if random.random() < 0.85]
+        is_all = not sets and random.random() < 0.2
+        if is_all:
+            self.scalars.used.add("group by all")
+            groups = shown
+        aggregates = Aggregates(self.scalars, self.relation.total, () if sets else tuple(groups))
         outputs = [
             *shown,
             *(self._compute_over(aggregates.make()) for _ in range(random.randrange(0 if shown else 1, 4))),
@@ -356,13 +376,21 @@ class Selects:
             outputs.append(Expression(f"grouping({random.choice(groups).sql})", Family.INTEGER))
         if random.random() < 0.15:
             random.shuffle(outputs)
-        clause = sets or self._group_clause(groups, outputs)
-        is_windowed = random.random() < 0.08
+        clause = " GROUP BY ALL" if is_all else sets or self._group_clause(groups, outputs)
+        is_windowed = not is_all and random.random() < 0.08
         if is_windowed:
             outputs.append(self._group_window(groups))
         text, columns = self._name_outputs(outputs)
-        having = f" HAVING {self._having_condition(aggregates, groups)}" if random.random() < 0.25 else ""
-        total = () if sets else self._places(outputs, groups)
+        named = self._named_values(outputs, columns) if not is_windowed else []
+        if named and random.random() < 0.15 and (over := self._over_alias(named)) is not None:
+            text, columns, named = f"{text}, {over.sql} AS later", (*columns, over), [*named, over]
+        having, is_finer = "", False
+        if random.random() < (0.5 if is_all else 0.25):
+            # What HAVING reads is a part of ALL.
+            values = [*named, *groups, *(self.scalars.scope.readable() if is_all else ())]
+            condition, is_finer = self._having_condition(aggregates, values)
+            having = f" HAVING {condition}"
+        total = () if sets or (is_all and is_finer) else self._places(outputs, groups)
         grouped = [group.sql for group in groups]
         picked = [place for place, output in enumerate(outputs) if output.sql in grouped and not sets]
         form = self._form(f"SELECT {text}", f"{clause}{having}", picked=picked if not is_windowed else ())
@@ -414,14 +442,43 @@ class Selects:
         )
         return Expression(name.format(partition), Family.INTEGER)
 
-    def _having_condition(self, aggregates: Aggregates, groups: Sequence[Expression]) -> str:
-        random = self._random
+    def _named_values(self, outputs: Sequence[Expression], columns: Sequence[Expression]) -> list[Expression]:
+        """Outputs by their aliases, where no column is called so."""
+        known = {column.name.lower() for column in (*self.relation.columns, *self.scalars.scope.outer)}
+        return [
+            replace(column, sql=quote_name(column.name))
+            for output, column in zip(outputs, columns, strict=True)
+            if column.name and column.name != output.name and column.name.lower() not in known
+        ]
+
+    def _over_alias(self, named: Sequence[Expression]) -> Expression | None:
+        """An output over the alias of another one."""
+        fitting = [each for each in named if each.family is Family.INTEGER and each.is_tame]
+        if not fitting or any(each.name == "later" for each in named):
+            return None
+        self.scalars.used.add("output over an alias")
+        chosen = self.scalars.random.choice(fitting)
+        text = f"{chosen.sql} {self.scalars.random.choice(('+ 1', '% 3', '* 2'))}"
+        return replace(chosen, sql=text, name="later", kind="")
+
+    def _having_condition(self, aggregates: Aggregates, values: Sequence[Expression]) -> tuple[str, bool]:
+        """A condition on aggregates, or on other values of groups, and whether it is on these."""
+        random = self.scalars.random
         self.scalars.used.add("having")
+        if random.random() < 0.5:
+            fitting = [each for each in values if _is_compared(each)]
+            if fitting:
+                self.scalars.used.add("having about groups")
+                value = random.choice(fitting)
+                sql = quote_name(value.name) if value.name == "later" else value.sql
+                literal = self.scalars.literal(value.family).sql
+                return f"{sql} {random.choice(COMPARISONS)} {literal}", True
         for _ in range(4):
             value = aggregates.make()
-            if value.trust < Trust.CLOSE and value.family in SIMPLE:
-                return f"{value.sql} {random.choice(COMPARISONS)} {self.scalars.literal(value.family).sql}"
-        return f"count(*) {random.choice(COMPARISONS)} {random.choice((1, 2, 3))}"
+            if _is_compared(value):
+                literal = self.scalars.literal(value.family).sql
+                return f"{value.sql} {random.choice(COMPARISONS)} {literal}", False
+        return f"count(*) {random.choice(COMPARISONS)} {random.choice((1, 2, 3))}", False
 
     def _windowed_query(self) -> Query:
         windows = Windows(self.scalars, self.relation.total, self.relation.keys)
@@ -523,3 +580,8 @@ class Selects:
             (0,),
             1,
         )
+
+
+def _is_compared(value: Expression) -> bool:
+    """Whether a value is compared with literals."""
+    return value.trust < Trust.CLOSE and value.family in SIMPLE

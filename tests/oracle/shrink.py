@@ -9,6 +9,8 @@ from functools import partial
 from sqlglot import exp, parse_one
 from sqlglot.errors import ErrorLevel, SqlglotError
 
+from engine.sql.engine_dialect import EngineDialect
+
 SECONDS = 10.0
 _CLAUSES = ("where", "having", "qualify", "order", "limit", "offset", "distinct", "with_")
 
@@ -23,7 +25,7 @@ def shrunk(sql: str, still_differs: Callable[[str], bool], seconds: float = SECO
     """
     deadline = time.monotonic() + seconds
     try:
-        best = parse_one(sql, dialect="duckdb")
+        best = parse_one(sql, dialect=EngineDialect)
     except SqlglotError:
         return sql
     text = sql
@@ -42,7 +44,7 @@ def shrunk(sql: str, still_differs: Callable[[str], bool], seconds: float = SECO
 
 def _text(tree: exp.Expr) -> str | None:
     try:
-        return str(tree.sql(dialect="duckdb", unsupported_level=ErrorLevel.IGNORE))
+        return str(tree.sql(dialect=EngineDialect, unsupported_level=ErrorLevel.IGNORE))
     except (SqlglotError, ValueError, AttributeError, TypeError):
         return None
 

@@ -189,7 +189,8 @@ class Sources:
         )
         inner = f"SELECT {group.sql} AS g, {on.sql} AS o, {argument.sql} AS v FROM {store.sql}"
         if self.random.random() < 0.5:
-            text = f"(PIVOT ({inner}) ON o IN ({', '.join(values)}) USING {aggregate} GROUP BY g)"
+            order = self.random.choice(("", " ORDER BY g"))
+            text = f"(PIVOT ({inner}) ON o IN ({', '.join(values)}) USING {aggregate} GROUP BY g{order})"
         else:
             text = f"(SELECT * FROM ({inner}) PIVOT ({aggregate} FOR o IN ({', '.join(values)}) GROUP BY g))"
         return Relation(f"{text} AS {alias}(g, {', '.join(names)})", columns, columns[:1], (), store.rows)

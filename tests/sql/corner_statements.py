@@ -24,6 +24,12 @@ GROUPING = (
     "SELECT g AS h, count(*) FROM r GROUP BY ROLLUP (h)",
     "SELECT g, count(*) FROM r GROUP BY ALL ORDER BY ALL",
     "SELECT g, count(*), sum(k) FROM r GROUP BY ALL HAVING sum(k) > 3",
+    "SELECT k % 2 AS p, p + 1 AS q, count(*) FROM r GROUP BY ALL HAVING q > 1",
+    "SELECT g AS p, count(*) AS n, n + 1 AS m FROM r GROUP BY ALL HAVING m > 2 AND p < 'z' AND k > 0",
+    "SELECT count(*) FROM r GROUP BY ALL HAVING s.x > 1",
+    "SELECT k % 2 AS k, count(*) FROM r GROUP BY ALL HAVING k > 0",
+    "SELECT k % 2 AS p, count(*) FROM r GROUP BY ALL HAVING (SELECT p) > 0",
+    "SELECT k % 2 AS p, count(*) FROM r GROUP BY ALL QUALIFY p > 0",
     "SELECT g || 'x', count(*) FROM r GROUP BY g",
     "SELECT count(*) FROM r WHERE false GROUP BY g",
     "SELECT count(*) FROM r WHERE false",
@@ -31,6 +37,29 @@ GROUPING = (
     "SELECT g, max(k) FROM r HAVING count(*) > 1",
     "SELECT max(k) FROM r HAVING count(*) > 1",
     "SELECT g, count(*) FROM r GROUP BY GROUPING SETS ((g), (nothing))",
+)
+CHAINED = (
+    "SELECT reduce(l, lambda a, b: a + b), l.reduce(lambda a, b: a * b, 2) FROM r WHERE len(l) > 0",
+    "SELECT apply(l, lambda x: x + 1), l.apply(lambda x: x * 2), filter(l, lambda x: x > 1) FROM r",
+    "SELECT l.filter(lambda x: x > 1), transform(l, lambda x: x + 1), l.transform(lambda x: x + 1) FROM r",
+    "SELECT reduce(list(k ORDER BY k), lambda a, b: a * 2 + b) FROM r GROUP BY g",
+    "WITH a AS (SELECT 1), reduce(n) AS (SELECT 2) SELECT n, reduce([n], lambda x, y: x + y) FROM reduce, a",
+    "SELECT e.a FROM t AS e, t AS reduce(a, b, n) WHERE reduce.a = e.a",
+    "SELECT g.upper().length() AS n, k.sum().add(1) FROM r GROUP BY g.upper().length() ORDER BY ALL",
+    "SELECT list(l ORDER BY k).flatten().list_distinct().list_sort() FROM r",
+    "SELECT r.k.sum() FILTER (WHERE s.x.abs() > 0) AS n, (count(*)).add(k.max()) FROM r",
+    "SELECT k, sum(k) OVER (PARTITION BY g).add(1), l.list_transform(lambda x: x.abs().add(k.abs())) FROM r",
+    "SELECT g.string_agg(DISTINCT ',' ORDER BY g), g.count(DISTINCT) FROM r",
+    "SELECT upper(g).count(DISTINCT), k.list(ORDER BY k DESC), 'day'.date_trunc(ts) FROM r GROUP BY ts",
+    "SELECT k, sum(k) OVER (), l.list_transform(lambda x: x.abs()), [x.abs() for x in l] FROM r",
+    "SELECT k, sum(k) OVER (), l.list_transform(lambda i: i.abs() + k.abs()), [i.abs() for i in l] FROM r",
+    "SELECT k.nothing() FROM r",
+    "SELECT k.sum() OVER () FROM r",
+    "SELECT (k + 1).sum() FILTER (WHERE true) FROM r",
+    "SELECT u.date_trunc(ts), date_trunc(u, ts), u.date_diff(ts, ts) FROM (SELECT 'day' AS u, ts FROM r)",
+    "SELECT date_trunc(year, ts), year.date_diff(ts, day) FROM (SELECT 'month' AS year, ts, day FROM r)",
+    "SELECT DATE '2024-01-31'::VARCHAR, TIMESTAMP '2024-01-01 10:00:00'::DATE, DECIMAL(4, 1) '1.55'::VARCHAR",
+    "SELECT DATE '2024-01-31'.year(), VARCHAR 'abc'[2]",
 )
 QUALIFIED = (
     "SELECT k FROM r QUALIFY row_number() OVER (PARTITION BY g ORDER BY k) = 1",
@@ -48,6 +77,11 @@ QUALIFIED = (
     "SELECT k FROM r WHERE row_number() OVER () = 1",
 )
 PIVOTED = (
+    "PIVOT (SELECT r.g, s.y AS y, u.c FROM r JOIN u ON r.k = u.a) ON y IN ('a') USING count(c) GROUP BY g",
+    "PIVOT (SELECT r.g, s.y AS y, u.c FROM r JOIN u ON r.k = u.a) ON y USING count(c) GROUP BY g",
+    "UNPIVOT (SELECT r.k, r.x, u.a::DOUBLE AS a FROM r JOIN u ON r.k = u.a) ON x, a INTO NAME n VALUE v",
+    "FROM (SELECT r.g, r.k FROM r JOIN u ON r.k = u.a) PIVOT (sum(k) FOR g IN ('a', 'b'))",
+    "FROM r PIVOT (sum(r.k) FOR g IN ('a', 'b'))",
     "PIVOT r ON g USING count(*)",
     "PIVOT r ON g USING sum(k) GROUP BY day",
     "PIVOT (SELECT g, k FROM r) ON g USING max(k), min(k)",
@@ -125,6 +159,24 @@ RECURSIVE = (
         "WITH RECURSIVE x(i, n) USING KEY (i) AS (SELECT 1, 1 UNION "
         "SELECT x.i, y.n + 1 FROM x JOIN recurring.x AS y ON x.i = y.i WHERE y.n < 3) SELECT * FROM x"
     ),
+    (
+        "WITH RECURSIVE x(k, n) USING KEY (k) AS (SELECT k, 0 FROM r UNION SELECT y.k, y.n + 1 FROM "
+        "recurring.x AS y LEFT JOIN r ON r.k = y.n WHERE y.n < 3 AND y.k > (SELECT min(k) FROM recurring.x)) "
+        "FROM x"
+    ),
+    (
+        "WITH RECURSIVE x(k, n) AS (SELECT 1, 1 UNION (WITH y AS (FROM RECURRING.X) SELECT k + 1, (SELECT "
+        "count(*) FROM y)::INTEGER FROM x WHERE k < 4)) SELECT * FROM x"
+    ),
+    "WITH RECURSIVE x(i) USING KEY (i) AS (SELECT 1 UNION SELECT i + 1 FROM x WHERE i < 3) FROM recurring.x",
+    "WITH RECURSIVE x(i) AS (SELECT 1 UNION SELECT i + 1 FROM x WHERE i < 3), y AS (FROM recurring.x) FROM y",
+    "FROM recurring.t",
+    (
+        "WITH RECURSIVE x(g, n, k) USING KEY (x.g, max(n), arg_min(k, n),) AS (SELECT g, k, k FROM r UNION "
+        "SELECT g, n + 1, k FROM x WHERE n < 3) FROM x"
+    ),
+    "WITH RECURSIVE x(i, n) USING KEY (i, n + 1) AS (SELECT 1, 1 UNION SELECT i, n FROM x) FROM x",
+    "WITH RECURSIVE x(i, n) USING KEY (i, getenv('n')) AS (SELECT 1, 1 UNION SELECT i, n FROM x) FROM x",
     "WITH RECURSIVE x(i) USING KEY (nothing) AS (SELECT 1 UNION SELECT i + 1 FROM x) SELECT * FROM x",
     "WITH RECURSIVE x AS (SELECT 1 AS i) SELECT * FROM x",
     "WITH x AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM x WHERE i < 3) SELECT * FROM x",
@@ -715,6 +767,7 @@ OTHERS = (
 )
 CORNER_STATEMENTS: tuple[str, ...] = (
     *GROUPING,
+    *CHAINED,
     *QUALIFIED,
     *PIVOTED,
     *JOINED,

@@ -23,6 +23,7 @@ from engine.plan.arguments import TIME_TYPE
 from engine.plan.logical.trees import PART_PREFIX
 from engine.plan.split.nodes import Fragment, SelectSplit, SplitPlan
 from engine.sql.bind import BoundStatement, StoreReference, bind
+from engine.sql.engine_dialect import EngineDialect
 from engine.sql.literals import lift
 from engine.sql.parameters import fix_types
 from engine.sql.parse import parse
@@ -206,7 +207,7 @@ def _prepare(tree: exp.Expr, bound: BoundStatement, parameters: Sequence[Any]) -
     used = sorted({int(mark.name) for mark in marks})
     for mark in marks:
         mark.set("this", str(used.index(int(mark.name)) + 1))
-    return str(typed.sql(dialect="duckdb", unsupported_level=ErrorLevel.RAISE)), [
+    return str(typed.sql(dialect=EngineDialect, unsupported_level=ErrorLevel.RAISE)), [
         parameters[number - 1] for number in used
     ]
 

@@ -7,6 +7,7 @@ import pyarrow as pa
 from sqlglot import exp, parse_one
 
 from engine.duckdb.results import conversion, result_schema
+from engine.sql.engine_dialect import EngineDialect
 from tests.oracle.comparison import difference
 from tests.oracle.kinds import Trust
 
@@ -37,7 +38,7 @@ def wrong(sql: str, found: pa.Table, expected: pa.Table) -> str | None:
 
 def _order_places(sql: str, schema: pa.Schema) -> list[int]:
     """Places of the columns that the query orders its rows by."""
-    order = parse_one(sql, dialect="duckdb").args.get("order")
+    order = parse_one(sql, dialect=EngineDialect).args.get("order")
     names = (
         [item.this.name for item in order.expressions if isinstance(item.this, exp.Column)]
         if order is not None

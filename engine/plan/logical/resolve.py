@@ -17,7 +17,7 @@ uncertain; it is then answered by `gather`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -45,6 +45,7 @@ from engine.plan.logical.trees import (
     named_output,
     output_column,
     output_names,
+    own_queries,
     tables_of,
     text,
     unique_name,
@@ -52,6 +53,7 @@ from engine.plan.logical.trees import (
     used_arguments,
 )
 from engine.sql.bind import BoundStatement, StoreReference
+from engine.sql.engine_dialect import EngineDialect
 from engine.sql.functions import ROW_MAKING_FUNCTIONS, function_name
 from engine.sql.parse import copy_without_positions
 
@@ -72,7 +74,8 @@ _UNNAMED = "__unnamed"
 _REPEATED = "__repeated"
 """Outputs without a name, and with one that another output has; nobody can ask for them by these."""
 T = TypeVar("T")
-_CLAUSES = ("where", "group", "having", "qualify")
+_CLAUSES = ("where", "having", "group", "qualify")
+"""As GROUP BY ALL goes by what HAVING reads."""
 
 
 def resolve(bound: BoundStatement) -> LogicalPlan | None:
@@ -459,10 +462,7 @@ class _Resolver:
         star = node.this if isinstance(node, exp.Column) else node
         if used_arguments(star) - {"except_", "replace"} or (used_arguments(star) and scope.merged):
             raise Uncertain("*")
-        hidden = star.args.get("except_") or ()
-        if any(isinstance(each, exp.Column) and each.table for each in hidden):
-            raise Uncertain("EXCLUDE")
-        excluded = {each.name.lower() for each in hidden}
+        excluded = _excluded(star)
         replaced = {each.alias.lower(): each.this for each in star.args.get("replace") or ()}
         sources = [
             source
@@ -503,7 +503,7 @@ class _Resolver:
         if found is None:
             return
         if clause == "group":
-            self._group(node, found)
+            self._group(node, found, scope)
         elif clause in {"having", "qualify"}:
             for each in found.find_all(exp.Column):
                 if is_bare(each):
@@ -515,8 +515,10 @@ class _Resolver:
             # column.
             raise Uncertain("GROUPING SETS")
 
-    def _group(self, node: exp.Select, group: exp.Group) -> None:
-        """Ordinals and ALL, as the outputs that they mean."""
+    def _group(self, node: exp.Select, group: exp.Group, scope: Scope) -> None:
+        """Ordinals and ALL, as what they mean: the engine takes the columns that HAVING reads for a part of
+        ALL.
+        """
         if used_arguments(group) - {"expressions", "all"}:
             raise Uncertain("GROUP BY")
         if group.args.get("all"):
@@ -526,7 +528,7 @@ class _Resolver:
             mixed = [
                 output.this
                 for output in node.expressions
-                if has_aggregate(output.this) and _has_column_outside(output.this)
+                if has_aggregate(output.this) and any(_columns_outside(output.this))
             ]
             # The engine groups by constants under an ordinal, and not under ALL.
             constant = [each for each in plain if each.find(exp.Column) is None]
@@ -539,7 +541,8 @@ class _Resolver:
                 )
             ):
                 raise Uncertain("GROUP BY ALL")
-            node.set("group", exp.Group(expressions=plain) if plain else None)
+            grouped = {text(each): each for each in (*plain, *_columns_of_groups(node, scope))}
+            node.set("group", exp.Group(expressions=list(grouped.values())) if grouped else None)
             return
         for each in list(group.expressions):
             literal = unwrap(each)
@@ -635,6 +638,7 @@ class _Resolver:
                 self._column(child, scope, hidden)
             elif isinstance(child, exp.Lambda):
                 names = frozenset(each.name.lower() for each in child.expressions)
+                _check_calls_on_parameters(child, scope)
                 self._expression(child, scope, ctes, hidden | names)
             else:
                 self._expression(child, scope, ctes, hidden)
@@ -688,6 +692,16 @@ def _check_collation(value: exp.Expr) -> None:
     """
     if value.find(exp.Collate) is not None:
         raise Uncertain("COLLATE")
+
+
+def _check_calls_on_parameters(found: exp.Lambda, scope: Scope) -> None:
+    """Where a column has the name of a parameter `x`, the engine takes `x.f()` for a call on the column."""
+    for call in found.find_all(exp.Dot):
+        first: object = call.this
+        while isinstance(first, exp.Dot):
+            first = first.this
+        if isinstance(call.expression, exp.Func) and isinstance(first, exp.Identifier):
+            scope.check_no_column(first.name.lower())
 
 
 def _check_row_value(value: exp.Expr) -> None:
@@ -750,17 +764,36 @@ def _members_of_sets(clause: exp.Expr) -> set[str]:
         return set()
     sets = (each for each in clause.expressions if isinstance(each, exp.GroupingSets | exp.Rollup | exp.Cube))
     return {
-        found.sql("duckdb", identify=True).lower() for each in sets for found in each.find_all(exp.Column)
+        found.sql(EngineDialect, identify=True).lower()
+        for each in sets
+        for found in each.find_all(exp.Column)
     }
 
 
-def _has_column_outside(node: exp.Expr) -> bool:
-    """Whether an expression reads a column outside of its aggregates."""
-    if is_aggregate(node) or isinstance(node, exp.Filter | exp.WithinGroup | exp.Grouping):
-        return False
-    return isinstance(node, exp.Column) or any(
-        _has_column_outside(child) for child in node.iter_expressions()
-    )
+def _columns_outside(node: exp.Expr) -> Iterator[exp.Column]:
+    """The columns that an expression reads outside of its aggregates and queries."""
+    if is_aggregate(node) or isinstance(node, exp.Filter | exp.WithinGroup | exp.Grouping | exp.Query):
+        return
+    if isinstance(node, exp.Column):
+        yield node
+    for child in node.iter_expressions():
+        yield from _columns_outside(child)
+
+
+def _columns_of_groups(node: exp.Select, scope: Scope) -> Iterator[exp.Column]:
+    """The columns that HAVING reads outside of its aggregates; its queries read none."""
+    having = node.args.get("having")
+    if having is None:
+        return
+    aliases = {source.alias for source in scope.sources}
+    if any(free_aliases(query) for query in own_queries(having)):
+        raise Uncertain("HAVING")
+    for found in _columns_outside(having):
+        if found.table in aliases:
+            yield found.copy()
+        elif found.table:
+            # A column of a SELECT around this one; names of lambdas have no table.
+            raise Uncertain("HAVING")
 
 
 def _outputs_by_ordinal(ordered: exp.Expr, names: list[str]) -> list[exp.Expr]:
@@ -784,6 +817,14 @@ def _output_by_name(ordered: exp.Expr, names: list[str]) -> exp.Expr:
     if not same:
         raise Uncertain("ORDER BY")
     return _order_key_like(ordered, output_column(same[0]))
+
+
+def _excluded(star: exp.Expr) -> set[str]:
+    """The names behind EXCLUDE."""
+    hidden = star.args.get("except_") or ()
+    if any(isinstance(each, exp.Column) and each.table for each in hidden):
+        raise Uncertain("EXCLUDE")
+    return {each.name.lower() for each in hidden}
 
 
 def _under(name: str, value: exp.Expr) -> str:

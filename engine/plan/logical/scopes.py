@@ -205,6 +205,21 @@ class Scope:
             scope = scope.outer
         return False
 
+    def check_no_column(self, name: str) -> None:
+        """A name is that of no table and no column, here and around.
+
+        Raises:
+            Uncertain: It may be one.
+        """
+        scope: Scope | None = self
+        while scope is not None:
+            if any(
+                source.columns is None or source.column(name) or source.name == name
+                for source in scope.sources
+            ):
+                raise Uncertain(name)
+            scope = scope.outer
+
     def check_alias(self, name: str) -> None:
         """Where DuckDB prefers the column or the alias by circumstances, they must be the same.
 

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from sqlglot import exp
 
 from engine.model.sql_types import quote_identifier
+from engine.sql.engine_dialect import EngineDialect
 
 PART_PREFIX = "__part_"
 """Tables of fragments' rows are named `__part_0`, `__part_1`, …; nothing else has such a name."""
@@ -150,7 +151,7 @@ def text(node: exp.Expr) -> str:
     if isinstance(node, exp.Column) and node.table:
         # What the generator writes for a quoted column, in a tenth of its time.
         return column_text(node.table, node.name)
-    return str(node.sql(dialect="duckdb"))
+    return str(node.sql(dialect=EngineDialect))
 
 
 def location_text(node: exp.Expr | None) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from engine.plan.split.nodes import Fragment, SplitPlan
+from engine.sql.engine_dialect import EngineDialect
 
 
 def explain_split(plan: SplitPlan) -> list[str]:
@@ -21,7 +22,7 @@ def explain_split(plan: SplitPlan) -> list[str]:
     for fragment in plan.fragments:
         lines += _fragment(fragment)
     lines.append(
-        "merge: " + ("rows of all hosts" if plan.merge is None else plan.merge.sql(dialect="duckdb"))
+        "merge: " + ("rows of all hosts" if plan.merge is None else plan.merge.sql(dialect=EngineDialect))
     )
     lines += [f"gathered: {each}" for each in plan.gathered]
     return lines
@@ -48,4 +49,4 @@ def store_sql(fragment: Fragment) -> str:
     for table in tree.find_all(exp.Table):
         if table.name in names:
             table.set("this", exp.to_identifier(names[table.name], quoted=True))
-    return str(tree.sql(dialect="duckdb"))
+    return str(tree.sql(dialect=EngineDialect))

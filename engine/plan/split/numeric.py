@@ -10,10 +10,13 @@ from sqlglot import exp
 from engine.errors import InvalidInput
 from engine.model.sql_types import sql_type
 from engine.plan.logical.trees import text
+from engine.sql.functions import function_name
 
 _SAME_AS_BOTH = (exp.Add, exp.Sub, exp.Mod, exp.IntDiv)
 _SAME_AS_FIRST = (exp.Neg, exp.Paren, exp.Abs, exp.Round, exp.Ceil, exp.Floor)
 _ALWAYS = (exp.Sqrt, exp.Ln, exp.Exp, exp.Pow, exp.Length, exp.Extract, exp.Year, exp.Month, exp.Day)
+_PARTS_OF_TIMES = frozenset({"date_part", "datepart"})
+"""Functions that give a number for a name; EXTRACT is one of them."""
 
 
 def note_types(tree: exp.Expr, types: Mapping[str, pa.DataType]) -> None:
@@ -78,7 +81,14 @@ def is_number(node: exp.Expr | None) -> bool:
         return _are_numbers([node.args.get("true"), node.args.get("false")])
     if isinstance(node, exp.Coalesce):
         return _are_numbers([node.this, *node.expressions])
-    return isinstance(node, _ALWAYS)
+    return isinstance(node, _ALWAYS) or _is_part_of_time(node)
+
+
+def _is_part_of_time(node: exp.Expr | None) -> bool:
+    """Whether an expression is one part of a time; for a list of names there are several."""
+    if not isinstance(node, exp.Anonymous) or function_name(node) not in _PARTS_OF_TIMES:
+        return False
+    return bool(node.expressions) and bool(node.expressions[0].is_string)
 
 
 def _are_numbers(results: list[exp.Expr | None]) -> bool:

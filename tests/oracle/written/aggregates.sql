@@ -416,10 +416,6 @@ SELECT column_name, column_type, min, max, count, null_percentage FROM (SUMMARIZ
 ;;
 SELECT column_name, column_type, count FROM (SUMMARIZE SELECT usr, sum(n) AS s, count(*) AS c FROM plays GROUP BY usr)
 ;;
-SELECT column_name, column_type FROM (DESCRIBE SELECT usr, sum(n) AS s, avg(price) AS p, sum(price) AS q, list(k) AS l, count(*) AS c, max(s.x) AS sx FROM plays GROUP BY usr)
-;;
-SELECT column_name, column_type FROM (DESCRIBE SELECT * EXCLUDE (tags) REPLACE (n::VARCHAR AS n) FROM plays) ORDER BY column_name
-;;
 SELECT min(COLUMNS(* EXCLUDE (tags, s, m, raw, score))) FROM plays
 ;;
 SELECT max(COLUMNS('^(n|k|price)$')), count(COLUMNS('^(usr|song)$')) FROM plays

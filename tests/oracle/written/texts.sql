@@ -140,7 +140,7 @@ SELECT 'abcdef'[1:6:2]
 ;;
 SELECT k, list_sort(tags), list_reverse_sort(tags), array_length(tags), len(tags), tags[1] || tags[2], list_contains(tags, 'a'), list_position(tags, 'b'), list_concat(tags, ['z']), tags || ['q'], list_append(tags, 'e'), list_prepend('e', tags), array_to_string(tags, ','), list_aggregate(list_sort(tags), 'string_agg', '/') FROM plays
 ;;
-SELECT k, list_distinct(tags).list_sort() AS a, list_unique(tags), list_has_any(tags, ['a', 'b']), list_has_all(tags, ['a']), tags && ['c'], tags @> ['a'], ['a'] <@ tags, list_intersect(tags, ['a', 'c']).list_sort() AS b, list_sort(tags, 'DESC', 'NULLS FIRST'), flatten([tags, ['w']]), list_zip(tags, [1, 2]), list_slice(tags, 1, 2), list_resize(tags, 2, 'r'), list_grade_up(tags) FROM plays
+SELECT k, list_distinct(tags).list_sort() AS a, list_unique(tags), list_has_any(tags, ['a', 'b']), list_has_all(tags, ['a']), tags && ['c'], tags @> ['a'], ['a'] <@ tags, list_intersect(tags, ['a', 'c']).list_sort() AS b, list_sort(tags, 'DESC', 'NULLS FIRST'), flatten([tags, ['w']]), list_zip(tags, [1, 2]), list_slice(tags, 1, 2), list_resize(tags, 2, 'r') FROM plays
 ;;
 SELECT [1, 2, 3]::INT[3] AS a, array_value(1.0, 2.0), array_distance([1, 2]::FLOAT[2], [4, 6]::FLOAT[2]), array_inner_product(array_value(1.0::DOUBLE, 2.0), array_value(3.0::DOUBLE, 4.0)), typeof(array_value(1, 2)), ([1, 2, 3]::INT[3])[2], ([1, 2, 3]::INT[3])[1:2], [[1, 2], [3, 4]]::INT[2][2]
 ;;

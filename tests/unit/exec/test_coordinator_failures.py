@@ -44,6 +44,7 @@ from engine.plan.split.sizes import Sizes
 from engine.plan.values import Arguments
 from engine.service import QueryOptions, QueryService, Session
 from engine.sql.bind import BoundStatement
+from engine.sql.engine_dialect import EngineDialect
 from engine.statements.column_names import ColumnNames
 from engine.statements.least_recently_used import CacheLimits
 from engine.statements.request import Request
@@ -437,7 +438,7 @@ def test_a_fragment_does_not_read_the_catalog(sql: str) -> None:
 
 
 def _split_wrongly(bound: BoundStatement, *_: object) -> SplitPlan:
-    tree = sqlglot.parse_one('SELECT no_such_column FROM "__scan_0"', dialect="duckdb")
+    tree = sqlglot.parse_one('SELECT no_such_column FROM "__scan_0"', dialect=EngineDialect)
     assert isinstance(tree, exp.Query)
     return SplitPlan(("broken",), (Fragment("__part_0", tree, bound.references, (), "broken"),), None)
 

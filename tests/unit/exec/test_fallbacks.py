@@ -31,6 +31,7 @@ from engine.plan.split.rules import RULES
 from engine.plan.split.sizes import Sizes
 from engine.plan.split.split import split
 from engine.service import QueryService
+from engine.sql.engine_dialect import EngineDialect
 from tests.support.local_cluster import SMALL, Cluster, host_names, memory_cluster
 from tests.support.memory_source import MemorySource, memory_view
 
@@ -122,7 +123,7 @@ def test_texts_that_the_engine_refuses_are_a_refused_plan(
     service: QueryService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def write_wrong_text(logical: LogicalPlan, sizes: Sizes, rules: Sequence[Rule] = RULES) -> SplitPlan:
-        tree = sqlglot.parse_one('SELECT no_such_column FROM "__scan_0"', dialect="duckdb")
+        tree = sqlglot.parse_one('SELECT no_such_column FROM "__scan_0"', dialect=EngineDialect)
         assert isinstance(tree, exp.Query)
         references = tuple(logical.references.values())
         return SplitPlan(("wrong",), (Fragment("__part_0", tree, references, (), "wrong"),), None)
@@ -142,7 +143,7 @@ def test_a_plan_that_hosts_refuse_at_work_is_not_tried_again_with_the_same_param
         return scatter(runner, routed, plan)
 
     def fail_for_rows(logical: LogicalPlan, sizes: Sizes, rules: Sequence[Rule] = RULES) -> SplitPlan:
-        tree = sqlglot.parse_one('SELECT CAST("genre" AS BIGINT) AS n FROM "__scan_0"', dialect="duckdb")
+        tree = sqlglot.parse_one('SELECT CAST("genre" AS BIGINT) AS n FROM "__scan_0"', dialect=EngineDialect)
         assert isinstance(tree, exp.Query)
         references = tuple(logical.references.values())
         return SplitPlan(("refused",), (Fragment("__part_0", tree, references, (), "refused"),), None)

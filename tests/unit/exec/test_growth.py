@@ -39,6 +39,7 @@ from engine.duckdb.results import result_schema
 from engine.errors import DeadlineExceeded, InvalidInput, LimitExceeded, Unsupported
 from engine.plan.query_text import engine_text
 from engine.service import QueryOptions, QueryService, Session
+from engine.sql.engine_dialect import EngineDialect
 from engine.sql.functions import is_refused
 from engine.sql.literals import lift
 from engine.sql.parse import parse
@@ -239,7 +240,7 @@ def test_no_query_of_tpc_h_needs_a_worker(name: str) -> None:
     """To hand its rows over takes ten times as long as to read them here."""
     stream = pa.RecordBatchReader.from_batches(pa.schema([("key", pa.int64()), ("text", pa.string())]), [])
     streams = {str(number): stream for number in range(8)}
-    sql = engine_text(parse_one(TPC_H[name], dialect="duckdb"))
+    sql = engine_text(parse_one(TPC_H[name], dialect=EngineDialect))
     # As it is, and with its values taken out and put in again; what is added up stays.
     value = r"(?<!DATE )(?<!INTERVAL )'[^']*'|(?<![\w.'])(?<!\+ )\d+(?![\w.'])(?! \+)"
     bound = re.sub(value, "CAST($1 AS DECIMAL(15, 2))", sql)

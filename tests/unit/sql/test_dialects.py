@@ -126,3 +126,12 @@ def test_what_is_not_closed_is_pointed_at(text: str, sentence: str, line: int, c
     with pytest.raises(InvalidInput) as caught:
         parse(lift(text, "duckdb"), "duckdb")
     assert caught.value.message.startswith(f"{sentence}\nLine {line}, column {column}:\n")
+
+
+def test_tables_are_left_out_of_pivots_alone() -> None:
+    """DuckDB takes none there; in what a PIVOT reads they tell columns apart."""
+    text = "SELECT * FROM (SELECT t.a, u.b FROM t CROSS JOIN t AS u) AS q PIVOT (SUM(q.b) FOR q.a IN (1, 2))"
+    tree = parse(lift(text, "spark"), "spark").tree
+    assert tree is not None
+    assert "SELECT t.a, u.b FROM t" in tree.sql("duckdb")
+    assert "(SUM(b) FOR a IN (1, 2))" in tree.sql("duckdb")

@@ -13,6 +13,7 @@ from sqlglot import parse_one
 
 from engine.errors import LimitExceeded, LivestateError
 from engine.model.result_width import width_of_types
+from engine.sql.engine_dialect import EngineDialect
 from engine.sql.literals import lift
 from engine.sql.parse import parse
 from engine.sql.query_widths import Columns, QueryColumn, QueryWidths, query_widths
@@ -96,7 +97,7 @@ def test_no_query_is_wider_than_it_is_counted(database: duckdb.DuckDBPyConnectio
         # Names of two tables, say, or of no column.
         assert "Binder Error" in str(error), sql
         return
-    assert width_of_types(types) <= query_widths(parse_one(sql, dialect="duckdb"), TABLES).result
+    assert width_of_types(types) <= query_widths(parse_one(sql, dialect=EngineDialect), TABLES).result
 
 
 @pytest.mark.parametrize(
@@ -125,11 +126,14 @@ def test_no_query_is_wider_than_it_is_counted(database: duckdb.DuckDBPyConnectio
     ],
 )
 def test_widths(sql: str, result: int, row: int) -> None:
-    assert query_widths(parse_one(sql, dialect="duckdb"), TABLES) == QueryWidths(result, row)
+    assert query_widths(parse_one(sql, dialect=EngineDialect), TABLES) == QueryWidths(result, row)
 
 
 def test_hundreds_of_branches_are_not_as_many_calls() -> None:
-    assert query_widths(parse_one(" UNION ALL ".join(["FROM u"] * 500), dialect="duckdb"), TABLES).result == 2
+    assert (
+        query_widths(parse_one(" UNION ALL ".join(["FROM u"] * 500), dialect=EngineDialect), TABLES).result
+        == 2
+    )
 
 
 @pytest.mark.parametrize("doubling", ["SELECT *, * FROM ({})", "SELECT x AS a, x AS b FROM ({}) AS x"])
@@ -140,7 +144,7 @@ def test_what_doubles_is_refused(doubling: str, times: int) -> None:
         nested = doubling.replace("{}", nested)
     for text in (f"SELECT 1 FROM ({nested})", f"SELECT a FROM t WHERE a IN ({nested})"):
         with pytest.raises(LimitExceeded, match="more than 10,000 columns"):
-            query_widths(parse_one(text, dialect="duckdb"), TABLES)
+            query_widths(parse_one(text, dialect=EngineDialect), TABLES)
 
 
 @pytest.mark.parametrize(
@@ -161,7 +165,7 @@ def test_what_doubles_is_refused(doubling: str, times: int) -> None:
     ],
 )
 def test_many_values_of_one_type_are_not_wide(sql: str) -> None:
-    assert query_widths(parse_one(sql, dialect="duckdb"), TABLES).result < 10
+    assert query_widths(parse_one(sql, dialect=EngineDialect), TABLES).result < 10
 
 
 @pytest.mark.parametrize("dialect", ["duckdb", "spark"])

@@ -79,11 +79,11 @@ def test_what_nests_is_not_written_many_times(dialect: str) -> None:
     ("dialect", "before", "after"),
     [
         ("duckdb", "a BETWEEN SYMMETRIC 1 AND ", ""),
-        ("duckdb", "INITCAP(", ")"),
+        ("spark", "INITCAP(", ")"),
         ("spark", "DECODE(a, ", ", 1)"),
         ("spark", "array_agg(", " ORDER BY a DESC NULLS LAST)"),
         ("snowflake", "DIV0NULL(1, ", ")"),
-        ("duckdb", "SORT_ARRAY(", ")"),
+        ("spark", "SORT_ARRAY(", ")"),
         ("bigquery", "SAFE_CAST(ARRAY(SELECT AS STRUCT ", ") AS VARCHAR)"),
     ],
 )

@@ -24,6 +24,7 @@ from sqlglot import exp
 
 from engine.plan.split.explain_split import store_sql
 from engine.plan.split.nodes import Fragment, SplitPlan
+from engine.sql.engine_dialect import EngineDialect
 
 DIRECTORY = Path(__file__).parent / "fixtures"
 _HEADING = "---- "
@@ -87,7 +88,7 @@ def plan_lines(plan: SplitPlan) -> tuple[str, ...]:
         lines += [_HEADING + _heading(fragment), *readable_sql(store_sql(fragment)).split("\n")]
     if plan.merge is None:
         return (*lines, f"{_HEADING}no merge: the rows of all hosts")
-    merge = readable_sql(plan.merge.sql(dialect="duckdb"))
+    merge = readable_sql(plan.merge.sql(dialect=EngineDialect))
     return (*lines, f"{_HEADING}merge: {plan.rules[-1]}", *merge.split("\n"))
 
 
@@ -100,14 +101,14 @@ def _heading(fragment: Fragment) -> str:
 
 def readable_sql(sql: str) -> str:
     """SQL over several lines. Plain names have no quotes, and tables no alias that is their name."""
-    tree = sqlglot.parse_one(sql, dialect="duckdb")
+    tree = sqlglot.parse_one(sql, dialect=EngineDialect)
     for name in tree.find_all(exp.Identifier):
         if _PLAIN_NAME.fullmatch(name.name):
             name.set("quoted", False)
     for table in tree.find_all(exp.Table):
         if table.alias == table.name:
             table.set("alias", None)
-    text = str(tree.sql(dialect="duckdb", pretty=True, max_text_width=_WIDTH))
+    text = str(tree.sql(dialect=EngineDialect, pretty=True, max_text_width=_WIDTH))
     return "\n".join(_folded(re.sub(r"FILTER\(WHERE\s+", "FILTER (WHERE ", text).split("\n")))
 
 

@@ -21,6 +21,7 @@ from engine.model.sql_types import parse_sql_type
 from engine.plan.logical.trees import text
 from engine.plan.split.nodes import SelectSplit
 from engine.plan.split.numeric import note_types
+from engine.sql.engine_dialect import EngineDialect
 from engine.sql.literals import lift
 from engine.sql.parse import parse
 from tests.support.seeds import seeded_random
@@ -54,7 +55,7 @@ class Spread:
         """A SELECT over `t`, with its columns qualified, its outputs named, and the types of columns
         annotated.
         """
-        tree = sqlglot.parse_one(sql, dialect="duckdb")
+        tree = sqlglot.parse_one(sql, dialect=EngineDialect)
         assert isinstance(tree, exp.Select)
         for column in tree.find_all(exp.Column):
             if column.name in self._columns and not column.table and not column.this.args.get("quoted"):
@@ -157,7 +158,7 @@ def _normalize(sql: str) -> str:
 
 
 def _sql(tree: exp.Expr) -> str:
-    return str(tree.sql(dialect="duckdb", unsupported_level=ErrorLevel.RAISE))
+    return str(tree.sql(dialect=EngineDialect, unsupported_level=ErrorLevel.RAISE))
 
 
 def _plain(value: Any, loose: bool) -> Any:

@@ -22,6 +22,7 @@ from engine.plan.logical.rewrites import REWRITES
 from engine.plan.split.explain_split import store_sql
 from engine.plan.split.planner import Rule
 from engine.plan.split.rules import RULES
+from engine.sql.engine_dialect import EngineDialect
 from tests.support.oracle import plain_database, plain_rows, sorted_rows
 from tests.support.split_runner import SplitRunner
 from tests.support.splitting import split_or_gather
@@ -77,20 +78,20 @@ def test_what_is_shown_is_the_sql_that_runs(runner: SplitRunner, fixture: Fixtur
     plan = split_or_gather(runner.bind(fixture.sql), sizes_of(SMALL))
     texts = [store_sql(fragment) for fragment in plan.fragments]
     if plan.merge is not None:
-        texts.append(plan.merge.sql(dialect="duckdb"))
+        texts.append(plan.merge.sql(dialect=EngineDialect))
     for text in texts:
         assert _normalize(readable_sql(text)) == _normalize(text)
 
 
 def _normalize(sql: str) -> str:
     """A statement, all of whose names have quotes, and all of whose tables an alias."""
-    tree = sqlglot.parse_one(sql, dialect="duckdb")
+    tree = sqlglot.parse_one(sql, dialect=EngineDialect)
     for name in tree.find_all(exp.Identifier):
         name.set("quoted", True)
     for table in tree.find_all(exp.Table):
         if isinstance(table.this, exp.Identifier) and not table.alias:
             table.set("alias", exp.TableAlias(this=exp.to_identifier(table.name, quoted=True)))
-    return tree.sql(dialect="duckdb")
+    return tree.sql(dialect=EngineDialect)
 
 
 def test_each_rule_has_a_file_that_shows_it() -> None:

@@ -12,6 +12,7 @@ from engine.plan.split.nodes import SelectSplit
 from engine.plan.split.partial_aggregates import merged_aggregate
 from engine.plan.split.partials import NotSplitError, PartialRows
 from engine.plan.split.rules.two_phase import two_phase
+from engine.sql.engine_dialect import EngineDialect
 from tests.support.seeds import seeded_random
 from tests.unit.plan.split.random_rows import COLUMNS, random_rows
 from tests.unit.plan.split.spread import PART, Spread, unread_column
@@ -114,7 +115,7 @@ def test_every_aggregate_of_the_engine_is_known() -> None:
 def _parse_call(name: str) -> exp.Expr:
     """A call of an aggregate with the arguments that it needs."""
     pair = name.startswith(("arg", "max_by", "min_by", "corr", "covar", "regr"))
-    tree = sqlglot.parse_one(f"SELECT {name}({'x, y' if pair else 'x'}) FROM t", dialect="duckdb")
+    tree = sqlglot.parse_one(f"SELECT {name}({'x, y' if pair else 'x'}) FROM t", dialect=EngineDialect)
     found: exp.Expr = tree.expressions[0]
     return found
 
@@ -194,8 +195,8 @@ def test_averages_of_numbers_move_no_rows() -> None:
         "arg_max(v, i)",
         "max(i, 2)",
     ):
-        assert "LIST(" not in _split(spread, f"SELECT {call} FROM t").partial.sql(dialect="duckdb")
-    assert "LIST(" in _split(spread, "SELECT avg(ts), sum(i) FROM t").partial.sql(dialect="duckdb")
+        assert "LIST(" not in _split(spread, f"SELECT {call} FROM t").partial.sql(dialect=EngineDialect)
+    assert "LIST(" in _split(spread, "SELECT avg(ts), sum(i) FROM t").partial.sql(dialect=EngineDialect)
 
 
 def test_equal_partial_values_are_sent_once() -> None:

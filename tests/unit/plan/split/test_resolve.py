@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from engine.plan.logical.function_properties import AGGREGATES, VOLATILE, is_aggregate, is_volatile
 from engine.plan.logical.resolve import resolve
+from engine.sql.engine_dialect import EngineDialect
 from tests.support.split_runner import SplitRunner
 from tests.unit.plan.split.stores import check
 
@@ -25,6 +26,13 @@ RESOLVED = [
     "SELECT genre AS g, count(*) FROM songs GROUP BY g HAVING g > 1 ORDER BY 1",
     "SELECT 7 AS seven, genre, count(*) FROM songs GROUP BY 1, 2 ORDER BY 2 NULLS FIRST",
     "SELECT 7 AS seven, count(*) AS n FROM empty GROUP BY 1",
+    "SELECT genre % 2 AS g, g + 1 AS h, count(*) FROM songs GROUP BY ALL HAVING h > 1",
+    "SELECT count(*) AS n FROM songs GROUP BY ALL HAVING genre > 1",
+    "SELECT genre AS g, count(*) FROM songs GROUP BY ALL HAVING g + song > 9 AND g IN (SELECT 2)",
+    "SELECT count(*) AS n, n + 1 AS m FROM songs GROUP BY ALL HAVING m > sum(song) FILTER (genre > 1)",
+    "SELECT count(*) FROM songs GROUP BY ALL HAVING label.year > 1990",
+    "SELECT count(*) FROM songs GROUP BY ALL HAVING len(list_filter([1, 2], lambda x: x > genre)) = 1",
+    "SELECT count(*) FROM songs s FULL JOIN plays p USING (song) GROUP BY ALL HAVING song > 3",
     "SELECT label.year, s.label.name, label['name'], tags[1] FROM songs s",
     "SELECT list_filter(list_transform(tags, lambda x: x || title), lambda x: x <> 'x') FROM songs",
     "SELECT rank() OVER w, sum(song) OVER w FROM songs WINDOW w AS (PARTITION BY genre ORDER BY song)",
@@ -84,6 +92,8 @@ UNCERTAIN = [
     "WITH RECURSIVE r(n) AS (SELECT 1 UNION SELECT n + 1 FROM r WHERE n < 3) SELECT n FROM r, genres",
     "FROM songs PIVOT (count(*) FOR genre IN (1, 2) GROUP BY title)",
     "SELECT 7 AS seven, count(*) AS n FROM empty GROUP BY ALL",
+    "SELECT genre % 2 AS genre, count(*) FROM songs GROUP BY ALL HAVING genre > 0",
+    "SELECT list_transform(tags, lambda song: song.abs()) FROM songs",
     "SELECT title FROM songs WHERE (song, genre) IN (SELECT (p.song, p.listener) FROM plays p)",
     "SELECT title FROM songs WHERE (song, genre) IN (SELECT row(p.song, p.listener) FROM plays p)",
 ]
@@ -117,7 +127,7 @@ def test_a_statement_is_not_changed(runner: SplitRunner) -> None:
 
 def _is_call_of(name: str, call: str) -> exp.Expr | None:
     try:
-        found = sqlglot.parse_one(f"SELECT {call}", dialect="duckdb").expressions[0]
+        found = sqlglot.parse_one(f"SELECT {call}", dialect=EngineDialect).expressions[0]
     except sqlglot.ParseError:
         return None
     assert isinstance(found, exp.Expr), name

@@ -23,6 +23,7 @@ from engine.plan.split.selectivity import (
 )
 from engine.plan.values import Arguments
 from engine.scan import Interval
+from engine.sql.engine_dialect import EngineDialect
 from tests.support.split_runner import SplitRunner
 
 KNOWN = {
@@ -55,7 +56,7 @@ KNOWN = {
     ],
 )
 def test_what_a_condition_leaves(condition: str, guess: float, known: float) -> None:
-    node = parse_one(condition, dialect="duckdb")
+    node = parse_one(condition, dialect=EngineDialect)
     assert share_of([node]) == pytest.approx(guess)
     assert share_of([node], KNOWN) == pytest.approx(known)
 

@@ -13,6 +13,7 @@ from engine.plan.logical.selects import where_of
 from engine.plan.split.nodes import SplitPlan
 from engine.plan.split.selectivity import ColumnSize
 from engine.plan.split.sizes import Estimator, Sizes, StoreSize
+from engine.sql.engine_dialect import EngineDialect
 from tests.support.split_runner import SplitRunner
 from tests.support.splitting import split_or_gather
 from tests.unit.plan.split.stores import check
@@ -70,7 +71,7 @@ def test_tables_connected_through_a_third_are_joined_before_they_are_sent(runner
         )
     )
     sent = next(fragment for fragment in _plan(runner, sql, sizes).fragments if len(fragment.references) == 2)
-    assert '"s"."song" = "p"."song"' in sent.tree.sql(dialect="duckdb")
+    assert '"s"."song" = "p"."song"' in sent.tree.sql(dialect=EngineDialect)
     check(runner, sql, frozenset(map(StoreName, ("songs", "plays"))))
 
 

@@ -6,6 +6,7 @@ import pytest
 import sqlglot
 
 from engine.plan.split.streamed_merges import is_read_once
+from engine.sql.engine_dialect import EngineDialect
 
 
 @pytest.mark.parametrize(
@@ -19,7 +20,7 @@ from engine.plan.split.streamed_merges import is_read_once
     ],
 )
 def test_one_table_that_is_read_once(sql: str) -> None:
-    assert is_read_once(sqlglot.parse_one(sql, dialect="duckdb"), "__part_0")
+    assert is_read_once(sqlglot.parse_one(sql, dialect=EngineDialect), "__part_0")
 
 
 @pytest.mark.parametrize(
@@ -40,4 +41,4 @@ def test_one_table_that_is_read_once(sql: str) -> None:
     ],
 )
 def test_all_else_waits_for_its_tables(sql: str) -> None:
-    assert not is_read_once(sqlglot.parse_one(sql, dialect="duckdb"), "__part_0")
+    assert not is_read_once(sqlglot.parse_one(sql, dialect=EngineDialect), "__part_0")

@@ -8,6 +8,7 @@ import pytest
 
 from engine.model.schema import StoreName
 from engine.plan.split.explain_split import explain_split
+from engine.sql.engine_dialect import EngineDialect
 from tests.support.split_runner import SplitRunner
 from tests.support.splitting import split_or_gather
 from tests.unit.plan.split.stores import check, sizes_of
@@ -155,7 +156,7 @@ def test_strange_places(runner: SplitRunner, sql: str) -> None:
 def test_gathered_rows_are_those_that_can_matter(runner: SplitRunner) -> None:
     sql = "SELECT unnest(tags), title FROM songs WHERE song IN (1, 2, 30) AND genre >= $1 AND title LIKE 't%'"
     check(runner, sql, parameters=(1,))
-    fragment = split_or_gather(runner.bind(sql)).fragments[0].tree.sql(dialect="duckdb")
+    fragment = split_or_gather(runner.bind(sql)).fragments[0].tree.sql(dialect=EngineDialect)
     assert all(
         text in fragment
         for text in ('"song" IN (1, 2, 30)', '"genre" >= $1', """STARTS_WITH("songs"."title", 't')""")

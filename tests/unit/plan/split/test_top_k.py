@@ -6,6 +6,7 @@ import pytest
 from sqlglot import exp
 
 from engine.plan.split.rules.top_k import top_k
+from engine.sql.engine_dialect import EngineDialect
 from tests.unit.plan.split.random_rows import COLUMNS, check_many
 from tests.unit.plan.split.spread import PART, Spread
 
@@ -73,7 +74,7 @@ def test_how_many_rows_hosts_send(clauses: str, limit: str | None) -> None:
     split = top_k(Spread(COLUMNS, [], 1, 0).select(f"SELECT i FROM t {clauses}"), PART)
     assert split is not None
     found = split.partial.args.get("limit")
-    assert (found.expression.sql(dialect="duckdb") if isinstance(found, exp.Limit) else None) == limit
+    assert (found.expression.sql(dialect=EngineDialect) if isinstance(found, exp.Limit) else None) == limit
     assert ("order" in split.partial.args and split.partial.args["order"] is not None) == (
         limit is not None and "ORDER" in clauses
     )

@@ -6,6 +6,7 @@ import pytest
 from sqlglot import exp, parse_one
 
 from engine.plan.logical.trees import column_named, column_text, drop_clauses, free_aliases, text
+from engine.sql.engine_dialect import EngineDialect
 from engine.sql.parse import copy_without_positions
 
 
@@ -15,7 +16,7 @@ from engine.sql.parse import copy_without_positions
 def test_a_column_is_known_by_its_text(alias: str, name: str) -> None:
     found = column_named(column_text(alias, name))
     assert (found.table, found.name) == (alias, name)
-    assert text(found) == found.sql(dialect="duckdb") == column_text(alias, name)
+    assert text(found) == found.sql(dialect=EngineDialect) == column_text(alias, name)
 
 
 @pytest.mark.parametrize(
@@ -28,11 +29,11 @@ def test_a_column_is_known_by_its_text(alias: str, name: str) -> None:
     ],
 )
 def test_free_aliases_are_those_of_tables_around(condition: str, aliases: set[str]) -> None:
-    assert free_aliases(parse_one(condition, dialect="duckdb")) == aliases
+    assert free_aliases(parse_one(condition, dialect=EngineDialect)) == aliases
 
 
 def test_a_query_without_clauses_leaves_the_query_as_it_is() -> None:
-    query = parse_one("SELECT a FROM t WHERE b ORDER BY c LIMIT 1", dialect="duckdb")
+    query = parse_one("SELECT a FROM t WHERE b ORDER BY c LIMIT 1", dialect=EngineDialect)
     assert isinstance(query, exp.Query)
     before = query.sql()
     assert drop_clauses(query, ("order", "limit")).sql() == "SELECT a FROM t WHERE b"
@@ -58,10 +59,10 @@ def test_a_query_without_clauses_leaves_the_query_as_it_is() -> None:
     ],
 )
 def test_a_copy_without_places_is_the_same_statement(sql: str) -> None:
-    tree = parse_one(sql, dialect="duckdb")
+    tree = parse_one(sql, dialect=EngineDialect)
     copied = copy_without_positions(tree)
     assert any(node.meta for node in tree.walk())
     assert not any(node.meta for node in copied.walk())
     assert copied == tree
-    assert copied.sql(dialect="duckdb") == tree.sql(dialect="duckdb")
+    assert copied.sql(dialect=EngineDialect) == tree.sql(dialect=EngineDialect)
     assert all(child.parent is node for node in copied.walk() for child in node.iter_expressions())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from engine.sql.engine_dialect import EngineDialect
 from tests.support.split_runner import SplitRunner
 from tests.support.splitting import split_or_gather
 from tests.unit.plan.split.stores import check
@@ -47,7 +48,7 @@ def test_what_nothing_reads_cannot_fail(runner: SplitRunner, sql: str) -> None:
     check(runner, sql)
     plan = split_or_gather(runner.bind(sql))
     assert not any(
-        "9223372036854775807" in tree.sql("duckdb")
+        "9223372036854775807" in tree.sql(dialect=EngineDialect)
         for tree in [*(each.tree for each in plan.fragments), plan.merge]
         if tree is not None
     )
