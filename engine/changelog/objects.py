@@ -266,7 +266,7 @@ def open_objects(uri: str, options: Mapping[str, str]) -> Objects:
             "was given."
         )
     if not parts.scheme:
-        return _local_objects(Path(uri).absolute())
+        return _local_objects(uri, Path(uri).absolute())
     if parts.scheme == "file":
         if (
             parts.netloc not in ("", "localhost")
@@ -277,16 +277,15 @@ def open_objects(uri: str, options: Mapping[str, str]) -> Objects:
             raise InvalidInput(
                 f"A file URI needs an absolute path, as in file:///var/lib/livestate, unlike {uri!r}."
             )
-        return _local_objects(Path(unquote(parts.path)))
+        return _local_objects(uri, Path(unquote(parts.path)))
     if parts.scheme == "memory":
         return RemoteObjects(MemoryStore())
     return RemoteObjects(_open_remote(uri, options))
 
 
-def _local_objects(root: Path) -> LocalObjects:
-    for path in (root, *root.parents):
-        if path.is_file():
-            raise InvalidInput(f"The changelog {root} cannot be a directory: {path} is a file.")
+def _local_objects(uri: str, root: Path) -> LocalObjects:
+    if any(path.is_file() for path in (root, *root.parents)):
+        raise InvalidInput(f"The changelog URI must lead to a directory, and {uri!r} leads to a file.")
     return LocalObjects(root)
 
 

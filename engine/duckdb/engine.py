@@ -46,7 +46,8 @@ as the engine reads them, which takes up to a fifth longer.
 FEW_ROWS = 10_000
 """Scans up to this size are handed over in one piece: the engine spends 30 µs on each."""
 
-_ONES = pa.repeat(pa.scalar(1, pa.uint8()), 1 << 16)
+_MOST_ONES = 1 << 16
+_ONES = pa.Array.from_buffers(pa.uint8(), _MOST_ONES, [None, pa.py_buffer(b"\1" * _MOST_ONES)])
 """What rows without columns are to the engine, of all scans: no block has more."""
 _FAILURES = (*ENGINE_FAILURES, OSError, pa.ArrowException)
 

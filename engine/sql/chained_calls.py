@@ -26,7 +26,7 @@ SCHEMAS = frozenset({"system", "main", "memory", "temp", "pg_catalog", "informat
 """Names that are schemas, and no columns, before the dot of a call."""
 _MARK = "what is before the dot"
 """A name that needs quotation marks, and has none."""
-_OTHER_NAMES = {"apply": "list_apply", "position": "strpos", "reduce": "list_reduce"}
+_OTHER_NAMES = {"position": "strpos"}
 """Functions that the parser reads in a way of their own, and the same ones that it does not."""
 _BEFORE_ARGUMENTS = frozenset({TokenType.DISTINCT, TokenType.ALL})
 _BEHIND_ARGUMENTS = frozenset({TokenType.ORDER_BY, TokenType.R_PAREN})

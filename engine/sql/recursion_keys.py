@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
-from engine.sql.clear_tokens import token_near
+from engine.sql.clear_tokens import ends_of_brackets, token_near
 
 _SIGN = "part of a key "
 """Begins names that need quotation marks, and have none."""
+_KEY = ["USING", "KEY", "("]
 
 
 def take_key_parts(tokens: Sequence[Token]) -> tuple[Sequence[Token], Sequence[Sequence[Token]]]:
@@ -22,16 +23,24 @@ def take_key_parts(tokens: Sequence[Token]) -> tuple[Sequence[Token], Sequence[S
     Returns:
         Tokens with names in their places, and what was taken out, in order.
     """
+    opened = [
+        place
+        for place in range(2, len(tokens))
+        if [token.text.upper() for token in tokens[place - 2 : place + 1]] == _KEY
+    ]
+    if not opened:
+        return tokens, ()
+    ends = ends_of_brackets(tokens)
+    closed = {place + 1: ends[place] for place in opened if place in ends}
     made: list[Token] = []
     parts: list[Sequence[Token]] = []
     place = 0
     while place < len(tokens):
         made.append(tokens[place])
         place += 1
-        words = [token.text.upper() for token in tokens[place - 3 : place]] if place > 2 else []
-        if words != ["USING", "KEY", "("]:
+        if place not in closed:
             continue
-        for part in _parts(tokens, place):
+        for part in _parts(tokens, place, closed[place]):
             place += len(part) + 1
             made.append(part[0])
             if len(part) > 1:
@@ -41,13 +50,11 @@ def take_key_parts(tokens: Sequence[Token]) -> tuple[Sequence[Token], Sequence[S
     return made, parts
 
 
-def _parts(tokens: Sequence[Token], begin: int) -> Sequence[Sequence[Token]]:
-    """What commas separate up to a closing bracket, or to where nothing is; nothing without such a
-    bracket.
-    """
+def _parts(tokens: Sequence[Token], begin: int, end: int) -> Sequence[Sequence[Token]]:
+    """What commas separate up to a closing bracket, or to where nothing is."""
     found: list[Sequence[Token]] = []
     depth = 0
-    for place in range(begin, len(tokens)):
+    for place in range(begin, end + 1):
         kind = tokens[place].token_type
         if depth == 0 and kind in (TokenType.COMMA, TokenType.R_PAREN):
             if place > begin:

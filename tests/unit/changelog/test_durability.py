@@ -149,8 +149,8 @@ def test_a_reader_makes_durable_what_it_relies_on(tmp_path: Path, monkeypatch: p
 
 
 def test_a_root_that_cannot_be_a_directory(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
     changelog = Changelog.open(str(tmp_path / "file"))
+    (tmp_path / "file").write_text("")
     assert changelog.definitions() == {}
     with pytest.raises(Unavailable, match=r"directory cannot be written \(File exists\)") as raised:
         open_appender(changelog, [PLAYS])

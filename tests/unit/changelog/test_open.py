@@ -38,7 +38,7 @@ def test_what_is_no_changelog(uri: str, options: Mapping[str, str], message: str
 def test_a_file_is_no_changelog(tmp_path: Path, uri: str) -> None:
     file = tmp_path / "rows.csv"
     file.write_text("a,b\n")
-    with pytest.raises(InvalidInput, match=r"cannot be a directory: .*/rows\.csv is a file"):
+    with pytest.raises(InvalidInput, match=r"must lead to a directory, and '.*' leads to a file"):
         Changelog.open(uri.format(file))
 
 
