@@ -307,7 +307,7 @@ class _KeptTable(NamedTuple):
 _NO_TABLES: Mapping[TablePlace, _KeptTable] = {}
 
 
-@dataclass
+@dataclass(slots=True)
 class _HeldColumn:
     """A column that readers hold.
 
@@ -317,8 +317,8 @@ class _HeldColumn:
         dropped_bytes: What of that is not kept any more.
     """
 
-    readers: int = 0
-    nbytes: int = 0
+    readers: int
+    nbytes: int
     dropped_bytes: int = 0
 
 
@@ -493,18 +493,20 @@ class ColumnCache:
         Returns:
             To be released; None where readers hold too much already.
         """
+        find = self._held.get
         with self._lock:
-            new: dict[ColumnPlace, int] = {}
-            for place, nbytes in columns.items():
-                held = self._held.get(place)
-                new[place] = nbytes if held is None else max(0, nbytes - held.nbytes)
-            more = copied_bytes + sum(new.values())
+            known = [find(place) for place in columns]
+            more = copied_bytes
+            for held, nbytes in zip(known, columns.values(), strict=True):
+                more += nbytes if held is None else max(0, nbytes - held.nbytes)
             if self._held_bytes + more > max(self.capacity // HELD_SHARE, LEAST_HELD_BYTES):
                 return None
-            for place, nbytes in new.items():
-                held = self._held.setdefault(place, _HeldColumn())
-                held.readers += 1
-                held.nbytes += nbytes
+            for held, (place, nbytes) in zip(known, columns.items(), strict=True):
+                if held is None:
+                    self._held[place] = _HeldColumn(1, nbytes)
+                else:
+                    held.readers += 1
+                    held.nbytes = max(held.nbytes, nbytes)
             self._held_bytes += more
             self._unkept_bytes += copied_bytes
             self._make_room()

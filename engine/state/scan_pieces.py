@@ -186,11 +186,16 @@ class ScanPieces:
         Args:
             places: Places of the columns in the store.
         """
-        return {
-            segment.column_place(place): segment.bytes_of_rows((place,), rows)
-            for segment, rows in self._rows_of_segments
-            for place in places
-        }
+        found: dict[ColumnPlace, int] = {}
+        for place in places:
+            held = self._held_columns.get(place)
+            if held is None:
+                held = self._held_columns[place] = {
+                    segment.column_place(place): segment.bytes_of_rows((place,), rows)
+                    for segment, rows in self._rows_of_segments
+                }
+            found |= held
+        return found
 
     def column(self, place: int) -> pa.ChunkedArray:
         """One column, in as few arrays as it can be kept, encoded for the engine if that can be kept.
@@ -211,6 +216,10 @@ class ScanPieces:
             ],
             self.definition.schema.field(place).type,
         )
+
+    @cached_property
+    def _held_columns(self) -> dict[int, Mapping[ColumnPlace, int]]:
+        return {}
 
     @cached_property
     def _rows_of_segments(self) -> Sequence[tuple[Segment, int]]:
