@@ -13,14 +13,8 @@ from dataclasses import dataclass
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
-from engine.sql.clear_tokens import (
-    CLOSING,
-    OPENING,
-    begin_of_typed_literal,
-    ends_of_brackets,
-    is_name,
-    token_near,
-)
+from engine.sql.engine_dialect import CLOSING, OPENING, ends_of_brackets, is_name, token_near
+from engine.sql.typed_literals import begin_of_typed_literal
 
 SCHEMAS = frozenset({"system", "main", "memory", "temp", "pg_catalog", "information_schema"})
 """Names that are schemas, and no columns, before the dot of a call."""

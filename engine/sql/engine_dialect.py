@@ -10,6 +10,7 @@ Functions that nothing looks at by their kind are hidden from the parser: they s
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -57,9 +58,9 @@ _NAMES = frozenset(
     }
 )
 """Tokens that name functions; others are words of SQL as well, or types, and are always known."""
-_OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE})
-_CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE})
-_NUMBER_ENDS = _CLOSING | {TokenType.NUMBER, TokenType.STRING, TokenType.VAR, TokenType.IDENTIFIER}
+OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE})
+CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE})
+_NUMBER_ENDS = CLOSING | {TokenType.NUMBER, TokenType.STRING, TokenType.VAR, TokenType.IDENTIFIER}
 """What a dot behind takes a part of."""
 _LITERALS = {"x": TokenType.HEX_STRING, "b": TokenType.BIT_STRING}
 """By the letter before them, what strings are."""
@@ -80,7 +81,7 @@ _BEHIND_QUERY = _SET_OPERATIONS | {
 }
 _BESIDE_QUERY = _SET_OPERATIONS | {TokenType.ALL, TokenType.DISTINCT, TokenType.VAR}
 _BEFORE_TABLE = frozenset({TokenType.FROM, TokenType.JOIN, TokenType.COMMA, TokenType.ALIAS, *_PIVOTS})
-_ENDS = _CLOSING | {TokenType.SEMICOLON}
+_ENDS = CLOSING | {TokenType.SEMICOLON}
 _QUERIES = frozenset({TokenType.SELECT, TokenType.WITH, TokenType.FROM, TokenType.VALUES, TokenType.TABLE})
 _ARITHMETIC = frozenset(
     {
@@ -124,6 +125,8 @@ UNITS = frozenset(
     """.split()  # noqa: SIM905 - a list of fifteen lines otherwise
 )
 """Of intervals, without the letter that makes several of one."""
+_NO_NAMES = frozenset({TokenType.STRING, TokenType.NUMBER, TokenType.END})
+_WORD = re.compile(r"\w")
 _OPERATOR_SIGNS = frozenset("~!@#^&|`?+-*/%<>=")
 
 _Write = Callable[[Generator, Any], str]
@@ -213,10 +216,10 @@ def _literal(tokens: Sequence[Token], place: int) -> tuple[list[Token], int] | N
 def _operator(token: Token) -> list[Token]:
     """`<=>` is the distance of vectors by their angle; the parser takes it for IS NOT DISTINCT FROM."""
     return [
-        _made(TokenType.OPERATOR, "OPERATOR", token),
-        _made(TokenType.L_PAREN, "(", token),
-        _made(TokenType.VAR, token.text, token),
-        _made(TokenType.R_PAREN, ")", token),
+        token_near(TokenType.OPERATOR, "OPERATOR", token),
+        token_near(TokenType.L_PAREN, "(", token),
+        token_near(TokenType.VAR, token.text, token),
+        token_near(TokenType.R_PAREN, ")", token),
     ]
 
 
@@ -248,12 +251,12 @@ def _cast(value: Token, to: Token) -> list[Token]:
     `JSON '…'` for the function, which leaves blanks out.
     """
     return [
-        _made(TokenType.VAR, "CAST", to),
-        _made(TokenType.L_PAREN, "(", to),
+        token_near(TokenType.VAR, "CAST", to),
+        token_near(TokenType.L_PAREN, "(", to),
         value,
-        _made(TokenType.ALIAS, "AS", to),
+        token_near(TokenType.ALIAS, "AS", to),
         to,
-        _made(TokenType.R_PAREN, ")", value),
+        token_near(TokenType.R_PAREN, ")", value),
     ]
 
 
@@ -266,10 +269,10 @@ def _extract(tokens: Sequence[Token], place: int) -> tuple[list[Token], int] | N
     if opening.token_type is not TokenType.L_PAREN or behind.token_type is not TokenType.FROM:
         return None
     return [
-        _made(TokenType.VAR, f"{_HIDDEN}date_part", name),
+        token_near(TokenType.VAR, f"{_HIDDEN}date_part", name),
         opening,
-        _made(TokenType.STRING, part.text, part),
-        _made(TokenType.COMMA, ",", behind),
+        token_near(TokenType.STRING, part.text, part),
+        token_near(TokenType.COMMA, ",", behind),
     ], place + 4
 
 
@@ -277,14 +280,21 @@ def _named(tokens: Sequence[Token], place: int) -> Token:
     """The token at a place, which is hidden if it names a function that the parser is not to know."""
     token = tokens[place]
     if token.token_type is TokenType.VAR and token.text.upper() == "PIVOT_LONGER":
-        return _made(TokenType.UNPIVOT, token.text, token)
+        return token_near(TokenType.UNPIVOT, token.text, token)
     if token.token_type not in _NAMES or token.text.lower() not in _HIDDEN_FUNCTIONS:
         return token
     if place + 1 == len(tokens) or tokens[place + 1].token_type is not TokenType.L_PAREN:
         return token
     if token.token_type is TokenType.FILTER and tokens[place - 1].token_type is TokenType.R_PAREN:
         return token
-    return _made(TokenType.VAR, _HIDDEN + token.text, token)
+    return token_near(TokenType.VAR, _HIDDEN + token.text, token)
+
+
+def is_name(token: Token) -> bool:
+    """Whether a token is a name, or a word that could be one."""
+    return token.token_type is TokenType.IDENTIFIER or (
+        token.token_type not in _NO_NAMES and _WORD.match(shown_name(token)) is not None
+    )
 
 
 def shown_name(token: Token) -> str:
@@ -292,9 +302,9 @@ def shown_name(token: Token) -> str:
     return token.text.removeprefix(_HIDDEN)
 
 
-def _made(kind: TokenType, text: str, token: Token) -> Token:
-    """A token in the place of another one."""
-    return Token(kind, text, token.line, token.col, token.start, token.end)
+def token_near(kind: TokenType, text: str, near: Token) -> Token:
+    """A token that the text does not have, at the place of one that it has."""
+    return Token(kind, text, near.line, near.col, near.start, near.end)
 
 
 def _joined(kind: TokenType, text: str, first: Token, last: Token) -> Token:
@@ -306,7 +316,7 @@ def _with_brackets(tokens: list[Token]) -> list[Token]:
     """Tokens with brackets where the parser takes less, or more, for an operand than DuckDB."""
     if not any(token.token_type in _BRACKETED for token in tokens):
         return tokens
-    closing = _closing_brackets(tokens)
+    closing = ends_of_brackets(tokens)
     opened: dict[int, list[Token]] = {}
     ends: dict[int, int] = {}
     for place, token in enumerate(tokens):
@@ -317,43 +327,43 @@ def _with_brackets(tokens: list[Token]) -> list[Token]:
                 following = tokens[place + 1].token_type if end > place + 1 else TokenType.L_PAREN
                 if following is TokenType.L_PAREN or (following is not TokenType.L_BRACKET and not operators):
                     continue
-                opened[place + 1] = [_made(TokenType.VAR, _ITSELF, token)]
+                opened[place + 1] = [token_near(TokenType.VAR, _ITSELF, token)]
             elif not operators:
                 continue
-            opened.setdefault(place + 1, []).append(_made(TokenType.L_PAREN, "(", token))
+            opened.setdefault(place + 1, []).append(token_near(TokenType.L_PAREN, "(", token))
             ends[end] = ends.get(end, 0) + 1
     for start, end in (
         _pivot_queries(tokens, closing) if _PIVOTS & {each.token_type for each in tokens} else ()
     ):
-        opened[start] = [_made(kind, text, tokens[start]) for kind, text in _SELECT_FROM]
+        opened[start] = [token_near(kind, text, tokens[start]) for kind, text in _SELECT_FROM]
         ends[end] = ends.get(end, 0) + 1
     names = (
         _names_of_values(tokens, closing) if TokenType.PIVOT in {each.token_type for each in tokens} else {}
     )
     for place, start in names.items():
         opened[start] = [
-            _made(TokenType.VAR, _NAMED, tokens[start]),
-            _made(TokenType.L_PAREN, "(", tokens[start]),
+            token_near(TokenType.VAR, _NAMED, tokens[start]),
+            token_near(TokenType.L_PAREN, "(", tokens[start]),
         ]
         ends[place + 2] = ends.get(place + 2, 0) + 1
     made: list[Token] = []
     for place, token in enumerate(tokens):
-        made += [_made(TokenType.R_PAREN, ")", token)] * ends.get(place, 0)
+        made += [token_near(TokenType.R_PAREN, ")", token)] * ends.get(place, 0)
         made += opened.get(place, ())
-        made.append(_made(TokenType.COMMA, ",", token) if place in names else token)
-    return made + [_made(TokenType.R_PAREN, ")", tokens[-1])] * ends.get(len(tokens), 0)
+        made.append(token_near(TokenType.COMMA, ",", token) if place in names else token)
+    return made + [token_near(TokenType.R_PAREN, ")", tokens[-1])] * ends.get(len(tokens), 0)
 
 
-def _closing_brackets(tokens: Sequence[Token]) -> dict[int, int]:
-    """Where brackets are closed, by where they are opened."""
-    found: dict[int, int] = {}
+def ends_of_brackets(tokens: Sequence[Token]) -> dict[int, int]:
+    """Where brackets are closed, by the places where they are opened."""
+    ends: dict[int, int] = {}
     opened: list[int] = []
     for place, token in enumerate(tokens):
-        if token.token_type in _OPENING:
+        if token.token_type in OPENING:
             opened.append(place)
-        elif token.token_type in _CLOSING and opened:
-            found[opened.pop()] = place
-    return found
+        elif token.token_type in CLOSING and opened:
+            ends[opened.pop()] = place
+    return ends
 
 
 def _operand_end(
@@ -377,7 +387,7 @@ def _operand_end(
         if is_expected and kind is TokenType.TILDE and count and operators is _ARITHMETIC:
             # What joins it to the operands before binds less than they do.
             return end, count - 1
-        if kind in _OPENING and (is_expected or kind in _SUBSCRIPTS):
+        if kind in OPENING and (is_expected or kind in _SUBSCRIPTS):
             place, is_expected = closing.get(place, len(tokens)) + 1, False
         elif is_expected and kind in _SIGNS:
             place += 1
@@ -408,9 +418,9 @@ def _pivot_queries(tokens: Sequence[Token], closing: Mapping[int, int]) -> list[
             found.append((latest[0], place))
         if kind in _BEHIND_QUERY or kind in _ENDS:
             begun[-1] = None
-        if kind in _OPENING:
+        if kind in OPENING:
             begun.append(None)
-        elif kind in _CLOSING and len(begun) > 1:
+        elif kind in CLOSING and len(begun) > 1:
             begun.pop()
         elif kind in _PIVOTS and _begins_query(tokens, place, opening):
             begun[-1] = (place, _is_operand(tokens, place))

@@ -23,8 +23,7 @@ from engine.sql.chained_calls import (
     mark_chained_calls,
     read_chained_calls,
 )
-from engine.sql.clear_tokens import bracketed, token_near
-from engine.sql.engine_dialect import EngineDialect
+from engine.sql.engine_dialect import EngineDialect, token_near
 from engine.sql.functions import TABLE_FUNCTIONS, function_name, is_refused, session_column
 from engine.sql.lexer import blanks_end
 from engine.sql.literals import MAX_STATEMENT_LENGTH, LiftedText, too_long_error
@@ -32,6 +31,7 @@ from engine.sql.recursion_keys import put_key_parts, take_key_parts
 from engine.sql.statement_time import CLOCK_NODES
 from engine.sql.text import SourceText, offset_of
 from engine.sql.tokens import FACTORIAL, TooManyReadingsError, dialect_of, parse_tokens, tokenize
+from engine.sql.typed_literals import bracketed
 from engine.sql.written_size import MAX_COPIED_CHARACTERS, MOST_COPIES, copies_of_parts, own_size
 
 MAX_SELECTS = 500

@@ -1,27 +1,23 @@
-"""Brackets around what sqlglot reads otherwise than DuckDB does, where nothing is around it."""
+"""Literals that begin with their types, such as `DATE '2024-05-01'`: sqlglot reads them otherwise than DuckDB
+where something is behind them.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from sqlglot.parser import Parser
 from sqlglot.tokenizer_core import Token, TokenType
 
-from engine.sql.engine_dialect import shown_name
+from engine.sql.engine_dialect import token_near
 
 _BEHIND_LITERALS = frozenset({TokenType.DCOLON, TokenType.L_BRACKET})
-OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE})
-CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE})
-_NO_NAMES = frozenset({TokenType.STRING, TokenType.NUMBER, TokenType.END})
-_WORD = re.compile(r"\w")
 _MOST_TOKENS_OF_TYPE = 6
 """Of DECIMAL(8, 2)."""
 
 
 def bracketed(tokens: Sequence[Token]) -> Sequence[Token]:
-    """Tokens with brackets around literals that begin with their types, where something is behind them: the
-    parser takes `DATE '2024-05-01'::VARCHAR` for a date.
+    """Tokens with brackets around such literals: the parser takes `DATE '2024-05-01'::VARCHAR` for a date.
 
     Args:
         tokens: The tokens of a text in DuckDB's dialect.
@@ -45,17 +41,6 @@ def bracketed(tokens: Sequence[Token]) -> Sequence[Token]:
     return made
 
 
-def ends_of_brackets(tokens: Sequence[Token]) -> Mapping[int, int]:
-    """Where brackets are closed, by the places where they are opened."""
-    ends, opened = dict[int, int](), list[int]()
-    for place, token in enumerate(tokens):
-        if token.token_type in OPENING:
-            opened.append(place)
-        elif token.token_type in CLOSING and opened:
-            ends[opened.pop()] = place
-    return ends
-
-
 def begin_of_typed_literal(tokens: Sequence[Token], end: int) -> int | None:
     """The first token of a literal that begins with its type.
 
@@ -75,15 +60,3 @@ def begin_of_typed_literal(tokens: Sequence[Token], end: int) -> int | None:
         brackets = range(begin, max(begin - _MOST_TOKENS_OF_TYPE, 0), -1)
         begin = next((place for place in brackets if tokens[place].token_type is TokenType.L_PAREN), 0) - 1
     return begin if begin >= 0 and tokens[begin].token_type in Parser.TYPE_TOKENS else None
-
-
-def is_name(token: Token) -> bool:
-    """Whether a token is a name, or a word that could be one."""
-    return token.token_type is TokenType.IDENTIFIER or (
-        token.token_type not in _NO_NAMES and _WORD.match(shown_name(token)) is not None
-    )
-
-
-def token_near(token_type: TokenType, text: str, near: Token) -> Token:
-    """A token that the text does not have, at the place of one that it has."""
-    return Token(token_type, text, near.line, near.col, near.start, near.end)
