@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 import secrets
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -252,7 +253,7 @@ def open_objects(uri: str, options: Mapping[str, str]) -> Objects:
             …). A local root takes none.
 
     Raises:
-        InvalidInput: The URI or an option is not understood, or a local root is a file.
+        InvalidInput: The URI or an option is not understood, or a local root is a file or no path.
     """
     parts = urlsplit(uri)
     if not uri or (parts.scheme and parts.scheme not in SCHEMES):
@@ -284,7 +285,12 @@ def open_objects(uri: str, options: Mapping[str, str]) -> Objects:
 
 
 def _local_objects(uri: str, root: Path) -> LocalObjects:
-    if any(path.is_file() for path in (root, *root.parents)):
+    if "\0" in str(root):
+        raise InvalidInput(
+            "The changelog URI has a character in it that no path may have: leave out the NUL."
+        )
+    # A method of the path would raise where it may not look, or the name is none.
+    if any(os.path.isfile(path) for path in (root, *root.parents)):  # noqa: PTH113
         raise InvalidInput(f"The changelog URI must lead to a directory, and {uri!r} leads to a file.")
     return LocalObjects(root)
 

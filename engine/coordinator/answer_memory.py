@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-
+from engine.coordinator.gather_memory import MemoryPool
 from engine.errors import LimitExceeded
 
 UNCOUNTED_BYTES = 64 << 10
@@ -14,33 +13,14 @@ MEMORY_SHARE = 4
 """They may hold one part in so many of the memory that statements have."""
 
 
-class AnswerMemory:
-    """What streams of keys hold. Safe for threads.
+def answer_memory(memory_limit_bytes: int) -> MemoryPool:
+    """What all streams of keys may hold.
 
     Args:
         memory_limit_bytes: The memory that statements have.
-
-    Attributes:
-        limit_bytes: What all streams may hold.
     """
-
-    def __init__(self, memory_limit_bytes: int) -> None:
-        self.limit_bytes = max(LEAST_BYTES, memory_limit_bytes // MEMORY_SHARE)
-        self._lock = threading.Lock()
-        self._held = 0
-
-    @property
-    def held_bytes(self) -> int:
-        """What all streams hold now."""
-        return self._held
-
-    def take(self, nbytes: int) -> bool:
-        """Hold more, or less where negative; False if that would be too much."""
-        with self._lock:
-            if nbytes > 0 and self._held + nbytes > self.limit_bytes:
-                return False
-            self._held += nbytes
-            return True
+    limit_bytes = max(LEAST_BYTES, memory_limit_bytes // MEMORY_SHARE)
+    return MemoryPool(limit_bytes, limit_bytes)
 
 
 class AnswerShare:
@@ -50,7 +30,7 @@ class AnswerShare:
         memory: What all hold.
     """
 
-    def __init__(self, memory: AnswerMemory) -> None:
+    def __init__(self, memory: MemoryPool) -> None:
         self._memory = memory
         self._held = 0
 
@@ -63,10 +43,10 @@ class AnswerShare:
         if nbytes <= UNCOUNTED_BYTES:
             return
         if not self._memory.take(nbytes):
+            mebibytes = self._memory.total_limit_bytes >> 20
             raise LimitExceeded(
-                "Clients of all streams of keys have not taken answers of more than "
-                f"{self._memory.limit_bytes >> 20} MiB, this one counted: send fewer keys in a message, take "
-                "answers as they come, or try again later."
+                f"Clients of all streams of keys have not taken answers of more than {mebibytes} MiB, this one "
+                "counted: send fewer keys in a message, take answers as they come, or try again later."
             )
         self._held += nbytes
 

@@ -1,4 +1,6 @@
-"""Bytes of gathered rows: what a statement may hold, and all statements together, in memory and on disk."""
+"""Bytes of rows that are gathered, or answer keys: what one statement may hold, and all together, in memory
+and on disk.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,8 @@ from engine.errors import LimitExceeded
 
 
 class MemoryPool:
-    """Rows that statements of this host have gathered and not merged yet. Safe for threads.
+    """Rows that this host has and that somebody is still to take: those that statements have gathered and not
+    merged yet, or answers to keys. Safe for threads.
 
     Args:
         limit_bytes: What one statement may hold.

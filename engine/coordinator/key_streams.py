@@ -15,9 +15,10 @@ import pyarrow.compute as pc
 
 from engine.access.principal import EngineLimit
 from engine.cached_property import cached_property
-from engine.coordinator.answer_memory import AnswerMemory, AnswerShare
+from engine.coordinator.answer_memory import AnswerShare
 from engine.coordinator.coordinator import Coordinator
 from engine.coordinator.distributed_query import DistributedQuery
+from engine.coordinator.gather_memory import MemoryPool
 from engine.coordinator.lag_limit import LagLimit
 from engine.duckdb.deadline import Deadline
 from engine.errors import InvalidInput, LimitExceeded, NotFound, Unsupported
@@ -39,9 +40,9 @@ from engine.statements.statement_cache import ReadyText
 FEW_KEYS = 16
 """Up to so many keys are found faster one by one than together."""
 MAX_ANSWER_BYTES = 256 << 20
+"""Arrow bytes of the rows that answer one batch of keys."""
 PART_BYTES = 8 << 20
 """What the rows take at the most that are picked out at once where their bytes are not known before."""
-"""Arrow bytes of the rows that answer one batch of keys."""
 _Name = TypeVar("_Name", bound=str)
 _KEYS = f"{LIST_PREFIX}keys"
 
@@ -324,7 +325,7 @@ class KeyStream:
         asked: KeyColumns,
         read_point: ReadPoint,
         lag_limit: LagLimit,
-        memory: AnswerMemory,
+        memory: MemoryPool,
         engine_limit: EngineLimit | None = None,
         *,
         has_peers: bool,
@@ -448,11 +449,7 @@ class KeyStream:
         )
 
     def free_answer(self) -> None:
-        """Take note that the client has the last answer."""
-        self._share.free()
-
-    def close(self) -> None:
-        """Take note that the client will never get it."""
+        """Take note that the client has the last answer, or will never get it. May be called again."""
         self._share.free()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.coordinator.answer_memory import AnswerMemory
+from engine.coordinator.answer_memory import answer_memory
 from engine.coordinator.gather_memory import MemoryPool
 from engine.coordinator.host_threads import HostThreads
 from engine.duckdb.constants import ConstantFolder
@@ -28,7 +28,7 @@ class Resources:
     engine: Engine
     folder: ConstantFolder
     memory: MemoryPool
-    key_answers: AnswerMemory
+    key_answers: MemoryPool
     threads: HostThreads
 
     def close(self) -> None:
@@ -49,7 +49,7 @@ def open_resources(options: QueryOptions) -> Resources:
         Engine(options.memory_limit_bytes, options.threads, spill),
         ConstantFolder(),
         MemoryPool(options.gather_limit_bytes, options.total_gather_limit_bytes, spill),
-        AnswerMemory(options.memory_limit_bytes),
+        answer_memory(options.memory_limit_bytes),
         HostThreads(options.peer_threads),
     )
 

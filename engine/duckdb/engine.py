@@ -48,7 +48,7 @@ FEW_ROWS = 10_000
 
 _MOST_ONES = 1 << 16
 _ONES = pa.Array.from_buffers(pa.uint8(), _MOST_ONES, [None, pa.py_buffer(b"\1" * _MOST_ONES)])
-"""What rows without columns are to the engine, of all scans: no block has more."""
+"""What rows without columns are to the engine, for all scans: few blocks have more."""
 _FAILURES = (*ENGINE_FAILURES, OSError, pa.ArrowException)
 
 

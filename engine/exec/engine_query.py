@@ -115,18 +115,17 @@ class RunningQuery:
         rows: Its result.
         reads: What it reads.
         seconds: Time of the steps so far.
-        holds: Memory that counts as taken by what it reads.
+        resources: The result, and memory that counts as taken by what is read.
     """
 
     rows: EngineRows
     reads: tuple[Read, ...]
     seconds: Mapping[str, float]
-    holds: ExitStack
+    resources: ExitStack
 
     def close(self) -> None:
         """End the statement and free what it holds. May be called again."""
-        self.rows.close()
-        self.holds.close()
+        self.resources.close()
 
 
 def run(
@@ -170,9 +169,10 @@ def run(
         filled = time.perf_counter()
         values, width = python_values(arguments), statement.bound.row_width
         rows = engine.run(sql, tables, values, deadline, statement.names, width)
-        holds = unless_begun.pop_all()
+        unless_begun.callback(rows.close)
+        resources = unless_begun.pop_all()
     seconds = {"read": filled - begun, "start": time.perf_counter() - filled}
-    return RunningQuery(rows, reads, seconds, holds)
+    return RunningQuery(rows, reads, seconds, resources)
 
 
 def scan_sql(statement: ReadyStatement, arguments: Arguments, reads: tuple[Read, ...]) -> str:

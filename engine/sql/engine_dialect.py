@@ -169,17 +169,17 @@ class _Reader:
 
 def _readable(tokens: Sequence[Token]) -> list[Token]:
     """Tokens with what the parser reads otherwise than DuckDB put in another way."""
-    return _with_brackets(_merged(tokens))
+    return _with_brackets(_merge_literals(tokens))
 
 
-def _merged(tokens: Sequence[Token]) -> list[Token]:
+def _merge_literals(tokens: Sequence[Token]) -> list[Token]:
     """Tokens with whole literals, and with functions hidden that the parser is not to know."""
     made: list[Token] = []
     place = 0
     while place < len(tokens):
         found = _literal(tokens, place) or _extract(tokens, place)
         if found is None:
-            made.append(_named(tokens, place))
+            made.append(_hide_function(tokens, place))
             place += 1
         else:
             replacement, place = found
@@ -201,11 +201,11 @@ def _literal(tokens: Sequence[Token], place: int) -> tuple[list[Token], int] | N
     kind = token.token_type
     if following.token_type is TokenType.NUMBER:
         if kind is TokenType.DOT and _begins_number(tokens, place):
-            return [_joined(TokenType.NUMBER, f".{following.text}", token, following)], place + 2
+            return [_token_of(TokenType.NUMBER, f".{following.text}", token, following)], place + 2
     elif following.token_type is TokenType.STRING:
         letter = token.text.lower()
         if kind is TokenType.VAR and letter in _LITERALS and following.start == token.end + 1:
-            return [_joined(_LITERALS[letter], following.text, token, following)], place + 2
+            return [_token_of(_LITERALS[letter], following.text, token, following)], place + 2
         if kind is TokenType.STRING:
             return _joined_strings(tokens, place)
         if kind is TokenType.JSON or (kind is TokenType.INTERVAL and not _has_unit(tokens, place)):
@@ -238,7 +238,7 @@ def _joined_strings(tokens: Sequence[Token], place: int) -> tuple[list[Token], i
     while end < len(tokens) and tokens[end].token_type is TokenType.STRING:
         end += 1
     text = "".join(token.text for token in tokens[place:end])
-    return [_joined(TokenType.STRING, text, tokens[place], tokens[end - 1])], end
+    return [_token_of(TokenType.STRING, text, tokens[place], tokens[end - 1])], end
 
 
 def _has_unit(tokens: Sequence[Token], place: int) -> bool:
@@ -276,7 +276,7 @@ def _extract(tokens: Sequence[Token], place: int) -> tuple[list[Token], int] | N
     ], place + 4
 
 
-def _named(tokens: Sequence[Token], place: int) -> Token:
+def _hide_function(tokens: Sequence[Token], place: int) -> Token:
     """The token at a place, which is hidden if it names a function that the parser is not to know."""
     token = tokens[place]
     if token.token_type is TokenType.VAR and token.text.upper() == "PIVOT_LONGER":
@@ -307,8 +307,8 @@ def token_near(kind: TokenType, text: str, near: Token) -> Token:
     return Token(kind, text, near.line, near.col, near.start, near.end)
 
 
-def _joined(kind: TokenType, text: str, first: Token, last: Token) -> Token:
-    """One token for several."""
+def _token_of(kind: TokenType, text: str, first: Token, last: Token) -> Token:
+    """One token that stands for several."""
     return Token(kind, text, last.line, last.col, first.start, last.end)
 
 

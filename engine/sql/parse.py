@@ -31,7 +31,7 @@ from engine.sql.recursion_keys import put_key_parts, take_key_parts
 from engine.sql.statement_time import CLOCK_NODES
 from engine.sql.text import SourceText, offset_of
 from engine.sql.tokens import FACTORIAL, TooManyReadingsError, dialect_of, parse_tokens, tokenize
-from engine.sql.typed_literals import bracketed
+from engine.sql.typed_literals import bracket_typed_literals
 from engine.sql.written_size import MAX_COPIED_CHARACTERS, MOST_COPIES, copies_of_parts, own_size
 
 MAX_SELECTS = 500
@@ -314,7 +314,7 @@ def _statements(tokens: Sequence[Token], text: str, dialect: Dialect) -> list[ex
     """The statements of a text."""
     if not isinstance(dialect, DuckDB):
         return _without_none(parse_tokens(tokens, text, dialect))
-    tokens, keys = take_key_parts(bracketed(tokens))
+    tokens, keys = take_key_parts(bracket_typed_literals(tokens))
     statements = _with_calls(tokens, text, dialect)
     parts = [
         _with_calls([token_near(TokenType.SELECT, "SELECT", key[0]), *key], text, dialect)[0].expressions[0]

@@ -16,7 +16,7 @@ _MOST_TOKENS_OF_TYPE = 6
 """Of DECIMAL(8, 2)."""
 
 
-def bracketed(tokens: Sequence[Token]) -> Sequence[Token]:
+def bracket_typed_literals(tokens: Sequence[Token]) -> Sequence[Token]:
     """Tokens with brackets around such literals: the parser takes `DATE '2024-05-01'::VARCHAR` for a date.
 
     Args:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from contextlib import closing
+from contextlib import ExitStack
 from typing import Any
 
 import pyarrow as pa
@@ -221,7 +221,8 @@ class KeyStreams:
                 request.store, request.columns, request.read_point, principal.engine_limit
             )
             _begin(stream, reader, writer)
-            with closing(stream):
+            with ExitStack() as ended:
+                ended.callback(stream.free_answer)
                 self._answer_messages(
                     context, principal, audited, place, stream, request.timeout_seconds, reader, writer
                 )

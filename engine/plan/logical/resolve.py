@@ -75,7 +75,7 @@ _REPEATED = "__repeated"
 """Outputs without a name, and with one that another output has; nobody can ask for them by these."""
 T = TypeVar("T")
 _CLAUSES = ("where", "having", "group", "qualify")
-"""As GROUP BY ALL goes by what HAVING reads."""
+"""HAVING before GROUP BY, as ALL stands for the columns that it reads, too."""
 
 
 def resolve(bound: BoundStatement) -> LogicalPlan | None:
@@ -462,7 +462,7 @@ class _Resolver:
         star = node.this if isinstance(node, exp.Column) else node
         if used_arguments(star) - {"except_", "replace"} or (used_arguments(star) and scope.merged):
             raise Uncertain("*")
-        excluded = _excluded(star)
+        excluded = _names_left_out(star)
         replaced = {each.alias.lower(): each.this for each in star.args.get("replace") or ()}
         sources = [
             source
@@ -577,7 +577,7 @@ class _Resolver:
         names = [output.alias for output in node.expressions]
         values = {text(output.this): output.alias for output in reversed(node.expressions)}
         # Of outputs that are written alike, as two of random(), each has a value of its own.
-        values |= {_under(output.alias, output.this): output.alias for output in node.expressions}
+        values |= {_named_text(output.alias, output.this): output.alias for output in node.expressions}
         found: list[exp.Expr] = []
         for each in order.expressions:
             found += _outputs_by_ordinal(each, names) or [self._order_key(each, values, scope, ctes)]
@@ -594,7 +594,7 @@ class _Resolver:
             value = scope.output(key.name.lower())
             if value is None:
                 raise Uncertain(key.name)
-            alias = values.get(_under(key.name, value), values[text(value)])
+            alias = values.get(_named_text(key.name, value), values[text(value)])
             return _order_key_like(ordered, output_column(alias))
         for part in ordered.find_all(exp.Column):
             if is_bare(part):
@@ -819,7 +819,7 @@ def _output_by_name(ordered: exp.Expr, names: list[str]) -> exp.Expr:
     return _order_key_like(ordered, output_column(same[0]))
 
 
-def _excluded(star: exp.Expr) -> set[str]:
+def _names_left_out(star: exp.Expr) -> set[str]:
     """The names behind EXCLUDE."""
     hidden = star.args.get("except_") or ()
     if any(isinstance(each, exp.Column) and each.table for each in hidden):
@@ -827,7 +827,7 @@ def _excluded(star: exp.Expr) -> set[str]:
     return {each.name.lower() for each in hidden}
 
 
-def _under(name: str, value: exp.Expr) -> str:
+def _named_text(name: str, value: exp.Expr) -> str:
     """An output, with its name."""
     return f"{text(value)} AS {name.lower()}"
 

@@ -34,6 +34,18 @@ def test_what_is_no_changelog(uri: str, options: Mapping[str, str], message: str
         Changelog.open(uri, options)
 
 
+@pytest.mark.parametrize("uri", ["{}/a\0b", "file://{}/a%00b"])
+def test_no_path_has_a_nul(tmp_path: Path, uri: str) -> None:
+    with pytest.raises(InvalidInput, match="leave out the NUL"):
+        Changelog.open(uri.format(tmp_path))
+
+
+def test_a_name_that_is_too_long_is_said_when_it_is_written(tmp_path: Path) -> None:
+    changelog = Changelog.open(str(tmp_path / ("x" * 5000)))
+    with pytest.raises(Unavailable, match=r"cannot be written \(File name too long\)"):
+        open_appender(changelog, [PLAYS])
+
+
 @pytest.mark.parametrize("uri", ["{}", "{}/below", "file://{}"])
 def test_a_file_is_no_changelog(tmp_path: Path, uri: str) -> None:
     file = tmp_path / "rows.csv"

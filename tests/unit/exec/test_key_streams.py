@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from engine.coordinator import key_streams
-from engine.coordinator.answer_memory import AnswerMemory, AnswerShare
+from engine.coordinator.answer_memory import AnswerShare, answer_memory
 from engine.coordinator.key_streams import key_columns
 from engine.errors import LimitExceeded, Unsupported
 from engine.model.kinds import Behaviour, Versioned
@@ -99,7 +99,7 @@ def test_a_row_that_many_keys_share_is_counted_for_each(monkeypatch: pytest.Monk
     monkeypatch.setattr(key_streams, "MAX_ANSWER_BYTES", 1 << 20)
     definition = define_store("long", pa.schema([("id", pa.int64()), ("text", pa.string())]), ["id"])
     columns = key_columns({definition.name: definition}, "long", ["text"])
-    share = AnswerShare(AnswerMemory(0))
+    share = AnswerShare(answer_memory(0))
     long, short = "x" * 10_000, "y"
     rows = pa.record_batch([[long, short]], schema=columns.row_schema)
     places = pa.array([1, None, *[0] * 100])
@@ -123,14 +123,14 @@ def test_answers_that_clients_have_not_taken_have_room_together(*, is_nested: bo
     long = "x" * 10_000
     rows = pa.record_batch([pa.array([[long] if is_nested else long], text)], schema=columns.row_schema)
     found = KeyedRows(rows, pa.array([0] * 1000))
-    memory = AnswerMemory(0)
+    memory = answer_memory(0)
     shares = [AnswerShare(memory) for _ in range(9)]
     answers: list[pa.RecordBatch] = []
     with pytest.raises(LimitExceeded, match=r"more than 64 MiB, this one counted: send fewer keys"):
         answers.extend(columns.answer_of_rows(found, share) for share in shares)
     shares[len(answers)].free()  # as a stream does that ends
     assert memory.held_bytes == pytest.approx(sum(answer.nbytes for answer in answers), rel=0.01)
-    assert memory.held_bytes <= memory.limit_bytes
+    assert memory.held_bytes <= memory.total_limit_bytes
     few = KeyedRows(rows, pa.array([0] * 5))
     assert columns.answer_of_rows(few, shares[-1]).num_rows == 5
     for share in shares:
