@@ -45,8 +45,8 @@ class AnswerShare:
         if not self._memory.take(nbytes):
             mebibytes = self._memory.total_limit_bytes >> 20
             raise LimitExceeded(
-                f"Clients of all streams of keys have not taken answers of more than {mebibytes} MiB, this one "
-                "counted: send fewer keys in a message, take answers as they come, or try again later."
+                f"Clients of all streams of keys have not taken answers of more than {mebibytes} MiB, this "
+                "one counted: send fewer keys in a message, take answers as they come, or try again later."
             )
         self._held += nbytes
 

@@ -40,9 +40,9 @@ def test_no_path_has_a_nul(tmp_path: Path, uri: str) -> None:
         Changelog.open(uri.format(tmp_path))
 
 
-def test_a_name_that_is_too_long_is_said_when_it_is_written(tmp_path: Path) -> None:
+def test_a_name_that_is_too_long_is_said_when_it_is_used(tmp_path: Path) -> None:
     changelog = Changelog.open(str(tmp_path / ("x" * 5000)))
-    with pytest.raises(Unavailable, match=r"cannot be written \(File name too long\)"):
+    with pytest.raises(Unavailable, match=r"cannot be read \(File name too long\)"):
         open_appender(changelog, [PLAYS])
 
 
