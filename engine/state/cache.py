@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import repeat
 from threading import Lock
@@ -57,6 +57,10 @@ class ColumnPlace(NamedTuple):
     partition: int
     segment: int
     column: int
+
+
+def _column_place(key: CacheKey) -> ColumnPlace:
+    return ColumnPlace(key.partition, key.segment, key.column)
 
 
 class SegmentPlace(NamedTuple):
@@ -314,11 +318,13 @@ class _HeldColumn:
     Attributes:
         readers: How many.
         nbytes: What the one that holds most of it holds.
-        dropped_bytes: What of that is not kept any more.
+        dropped: Entries that are not kept any more, and stay for readers that come to them later.
+        dropped_bytes: What counts of them.
     """
 
     readers: int
     nbytes: int
+    dropped: dict[CacheKey, Any] = field(default_factory=dict)
     dropped_bytes: int = 0
 
 
@@ -461,9 +467,17 @@ class ColumnCache:
         """
         entry = self.find(key)
         if entry is None:
+            entry = self._find_dropped(key)
+        if entry is None:
             entry = load()
             self.put(key, entry)
         return entry
+
+    def _find_dropped(self, key: CacheKey) -> Any:
+        """The entry, if it is no longer kept, and another reader holds it: one copy is enough for all."""
+        with self._lock:
+            held = self._held.get(_column_place(key))
+            return None if held is None else held.dropped.get(key)
 
     def put(self, key: CacheKey, entry: Any) -> None:
         """Keep an entry and drop the least recently used ones for it."""
@@ -480,7 +494,7 @@ class ColumnCache:
                 self._entries[key] = entry
                 self._bytes += nbytes
                 if key.block >= 0:
-                    self._blocks[ColumnPlace(key.partition, key.segment, key.column)] += 1
+                    self._blocks[_column_place(key)] += 1
             self._make_room()
 
     def hold(self, columns: Mapping[ColumnPlace, int], copied_bytes: int = 0) -> CacheHold | None:
@@ -559,13 +573,15 @@ class ColumnCache:
         if entry is not None:
             self._bytes -= entry.nbytes
             self._joined.pop(key, None)
-            column = ColumnPlace(key.partition, key.segment, key.column)
+            column = _column_place(key)
             if key.block >= 0:
                 self._count_down(column)
             held = self._held.get(column)
             if held is not None and not is_joined:
                 # What was read again since, and is dropped again, is held once.
                 dropped = min(entry.nbytes, held.nbytes - held.dropped_bytes)
+                if dropped:
+                    held.dropped[key] = entry
                 held.dropped_bytes += dropped
                 self._unkept_bytes += dropped
             # Tables hold their columns in memory. A whole column is in those of all blocks, so all of the
@@ -588,7 +604,7 @@ class ColumnCache:
         Returns:
             The entry; None where a block is not kept.
         """
-        if self._blocks.get(ColumnPlace(whole.partition, whole.segment, whole.column), 0) < blocks:
+        if self._blocks.get(_column_place(whole), 0) < blocks:
             return None
         keys = [whole._replace(block=block) for block in range(blocks)]
         entries = self.find_all(keys)

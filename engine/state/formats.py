@@ -396,7 +396,7 @@ def decode_block(data: bytes, arrow_type: pa.DataType, rows: int) -> pa.Array:
     Raises:
         Corrupt: The bytes are no block of that type with that many rows.
     """
-    value = _copy_to_pool(remove_checksum(data, "block"))
+    value = copy_to_pool(remove_checksum(data, "block"))
     try:
         column = pa.ipc.read_record_batch(value, pa.schema([("column", arrow_type)])).column(0)
         column.validate()
@@ -407,10 +407,13 @@ def decode_block(data: bytes, arrow_type: pa.DataType, rows: int) -> pa.Array:
     return column
 
 
-def _copy_to_pool(value: memoryview) -> pa.Buffer:
+def copy_to_pool(value: bytes | memoryview) -> pa.Buffer:
     """Bytes of a block in memory of Arrow's pool, if there are many. Such blocks stay for as long as the cache
     keeps them. In the C library's heap, where `bytes` are, what comes and goes between them would leave holes:
     those of a host that reads all of a store four times its cache take several times the cache.
+
+    Args:
+        value: The bytes; few are referred to and not copied.
     """
     if len(value) < LEAST_COPIED_BYTES:
         return pa.py_buffer(value)

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from engine.state.damage import damage_error
-from engine.state.formats import SegmentId, add_checksum, block_key, remove_checksum
+from engine.state.formats import SegmentId, add_checksum, block_key, copy_to_pool, remove_checksum
 from engine.state.keys import Rows
 from engine.state.storage import Storage
 
@@ -82,7 +82,7 @@ def decode_pages(
         data = b"".join(pages)
         if len(data) != rows * _width(arrow_type):
             raise damage_error("block")
-        return pa.Array.from_buffers(arrow_type, rows, [None, pa.py_buffer(data)])
+        return pa.Array.from_buffers(arrow_type, rows, [None, copy_to_pool(data)])
     header = page_rows * _LENGTH.itemsize
     last = (rows - (len(pages) - 1) * page_rows) * _LENGTH.itemsize
     heads = b"".join([*(page[:header] for page in pages[:-1]), pages[-1][:last]])
@@ -93,7 +93,7 @@ def decode_pages(
     np.cumsum(np.frombuffer(heads, _LENGTH), out=offsets[1:])
     if offsets[-1] != len(data) or not _are_aligned(pages, offsets, page_rows, header, last):
         raise damage_error("block")
-    buffers = [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(data)]
+    buffers = [None, copy_to_pool(memoryview(offsets.astype(np.int32)).cast("B")), copy_to_pool(data)]
     return pa.Array.from_buffers(arrow_type, rows, buffers)
 
 

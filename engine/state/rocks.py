@@ -377,7 +377,7 @@ def _links_to(path: Path) -> Iterator[Path]:
 def shared_options(options: StateOptions) -> SharedOptions:
     """How all partitions of a host are opened: to make it for each takes a tenth of the time to open one."""
     settings = _rocks_options(options)
-    buffers = WriteBufferManager(options.total_write_buffer_bytes, allow_stall=False)
+    buffers = WriteBufferManager(options.memtable_bytes, allow_stall=False)
     settings.set_write_buffer_manager(buffers)
     return settings
 

@@ -5,6 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 KIB, MIB = 1 << 10, 1 << 20
+MEMTABLE_SHARE = 4
+"""RocksDB's memtables take one part in so many of what the cache takes: a host of little memory writes them
+out sooner.
+"""
+LEAST_MEMTABLE_BYTES = 16 * MIB
+"""What they take beside a small cache."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +32,8 @@ class StateOptions:
             in several batches: a larger epoch takes less memory beside itself, and no column of it comes near
             the 2 GiB either.
         write_buffer_bytes: RocksDB memtables of one partition.
-        total_write_buffer_bytes: RocksDB memtables of all partitions of a host together.
+        total_write_buffer_bytes: RocksDB memtables of all partitions of a host together, at the most; less
+            beside a small cache.
     """
 
     cache_bytes: int = 1024 * MIB
@@ -40,3 +47,9 @@ class StateOptions:
     apply_bytes: int = 64 * MIB
     write_buffer_bytes: int = 32 * MIB
     total_write_buffer_bytes: int = 128 * MIB
+
+    @property
+    def memtable_bytes(self) -> int:
+        """What RocksDB's memtables take together until one is written out."""
+        beside_cache = max(self.cache_bytes // MEMTABLE_SHARE, LEAST_MEMTABLE_BYTES)
+        return min(self.total_write_buffer_bytes, beside_cache)

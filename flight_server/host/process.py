@@ -37,8 +37,13 @@ together get 4 % fewer answers, 64 no fewer.
 SERVES = "livestate serves"
 """What the line begins with that a process prints when clients can connect."""
 
-HEAPS_SECONDS = 2.0
+HEAPS_SECONDS = 0.5
 """How often a host looks whether its heaps have grown: to give back what is free in them takes some ms."""
+KEPT_MILLISECONDS = 100
+"""How long Arrow's pool keeps what was freed, in case that it is asked for again. By itself it is a second:
+what comes and goes under statements that the cache does not hold is then some 50 MiB more. With none, such
+scans take up to a fifth longer.
+"""
 _LOOK_SECONDS = 0.05
 
 _log = logging.getLogger(__name__)
@@ -165,6 +170,7 @@ def _choose_memory_pool() -> None:
     if "jemalloc" in pa.supported_memory_backends():
         # It gives back what compaction frees; with pyarrow's default a host of 10 M rows takes a third more.
         pa.set_memory_pool(pa.jemalloc_memory_pool())
+        pa.jemalloc_set_decay_ms(KEPT_MILLISECONDS)
     elif is_limited():
         pa.set_memory_pool(pa.system_memory_pool())
 
