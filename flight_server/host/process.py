@@ -37,7 +37,7 @@ together get 4 % fewer answers, 64 no fewer.
 SERVES = "livestate serves"
 """What the line begins with that a process prints when clients can connect."""
 
-HEAPS_SECONDS = 0.5
+HEAPS_SECONDS = 1.0
 """How often a host looks whether its heaps have grown: to give back what is free in them takes some ms."""
 KEPT_MILLISECONDS = 100
 """How long Arrow's pool keeps what was freed, in case that it is asked for again. By itself it is a second:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from weakref import WeakSet
 
 import numpy as np
 import pyarrow as pa
@@ -51,11 +52,17 @@ def place(segment: int) -> ColumnPlace:
 
 
 class Readers:
-    """A cache, and who holds what of it."""
+    """A cache, what is in memory of it, and who holds what."""
 
     def __init__(self) -> None:
         self.cache = ColumnCache(CAPACITY)
         self.holds: list[tuple[CacheHold, ColumnPlace | None, int]] = []
+        self.entries: WeakSet[Entry] = WeakSet()
+
+    def load(self) -> Entry:
+        entry = Entry()
+        self.entries.add(entry)
+        return entry
 
     def hold(self, column: ColumnPlace | None, nbytes: int) -> None:
         before = self.cache.held_bytes
@@ -79,13 +86,15 @@ class Readers:
             else:
                 largest[column] = max(largest.get(column, 0), nbytes)
         assert self.cache.held_bytes == copies + sum(largest.values()) <= MOST_HELD
-        assert self.cache.nbytes + copies <= CAPACITY
+        assert self.cache.nbytes + copies <= len(self.entries) * ENTRY + copies <= CAPACITY
 
 
 @given(
     st.lists(
         st.tuples(
-            st.sampled_from(["put", "drop", "hold", "copy", "release"]), st.integers(0, 9), st.integers(0, 5)
+            st.sampled_from(["get", "put", "drop", "hold", "copy", "release"]),
+            st.integers(0, 9),
+            st.integers(0, 5),
         ),
         max_size=80,
     )
@@ -95,8 +104,10 @@ def test_what_is_kept_and_held_has_room_together(steps: list[tuple[str, int, int
     cache = readers.cache
     for step, first, second in steps:
         match step:
+            case "get":
+                cache.get(key(first, second), readers.load)
             case "put":
-                cache.put(key(first, second), Entry())
+                cache.put(key(first, second), readers.load())
             case "drop":
                 cache.drop([key(first, second)])
             case "hold":
@@ -130,6 +141,24 @@ def test_what_is_dropped_while_it_is_held_takes_room_from_the_others() -> None:
     hold.release()
     cache.put(key(3, 0), Entry())
     assert cache.nbytes == CAPACITY - MOST_HELD + ENTRY
+
+
+def test_readers_share_what_is_dropped_while_they_hold_it() -> None:
+    readers = Readers()
+    cache = readers.cache
+    blocks = MOST_HELD // ENTRY
+    for _ in range(2):
+        holds = [cache.hold({place(1): MOST_HELD}) for _ in range(2)]
+        read = [cache.get(key(1, block), readers.load) for block in range(blocks)]
+        for block in range(2 * CAPACITY // ENTRY):
+            cache.put(key(2, block), Entry())
+        assert cache.has([key(1, block) for block in range(blocks)]) == [False] * blocks
+        for hold in holds:
+            assert all(cache.get(key(1, block), readers.load) is read[block] for block in range(blocks))
+            assert hold is not None
+            hold.release()
+        del read
+        assert not readers.entries
 
 
 def test_a_column_that_several_hold_counts_once() -> None:
