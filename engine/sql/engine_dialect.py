@@ -64,6 +64,18 @@ _NUMBER_ENDS = CLOSING | {TokenType.NUMBER, TokenType.STRING, TokenType.VAR, Tok
 """What a dot behind takes a part of."""
 _LITERALS = {"x": TokenType.HEX_STRING, "b": TokenType.BIT_STRING}
 """By the letter before them, what strings are."""
+_TWO_WORDS = {
+    ("ORDER", "BY"): TokenType.ORDER_BY,
+    ("GROUP", "BY"): TokenType.GROUP_BY,
+    ("PARTITION", "BY"): TokenType.PARTITION_BY,
+    ("GROUPING", "SETS"): TokenType.GROUPING_SETS,
+    ("SIMILAR", "TO"): TokenType.SIMILAR_TO,
+    ("DOUBLE", "PRECISION"): TokenType.DOUBLE,
+    ("CHAR", "VARYING"): TokenType.VARCHAR,
+    ("CHARACTER", "VARYING"): TokenType.VARCHAR,
+}
+"""Words that are one token for the parser, if no comment stands between."""
+_SECOND_WORDS = frozenset(second for _, second in _TWO_WORDS)
 _PIVOTS = frozenset({TokenType.PIVOT, TokenType.UNPIVOT})
 _SELECT_FROM = (
     (TokenType.SELECT, "SELECT"),
@@ -188,8 +200,8 @@ def _merge_literals(tokens: Sequence[Token]) -> list[Token]:
 
 
 def _literal(tokens: Sequence[Token], place: int) -> tuple[list[Token], int] | None:
-    """The tokens for a literal of several, or an operator, that begins at a place, and where others begin;
-    None for anything else.
+    """The tokens for a literal of several, an operator or a keyword that begins at a place, and where others
+    begin; None for anything else.
     """
     token = tokens[place]
     if token.token_type is TokenType.NULLSAFE_EQ:
@@ -210,7 +222,22 @@ def _literal(tokens: Sequence[Token], place: int) -> tuple[list[Token], int] | N
             return _joined_strings(tokens, place)
         if kind is TokenType.JSON or (kind is TokenType.INTERVAL and not _has_unit(tokens, place)):
             return _cast(following, token), place + 2
+    elif kind is TokenType.MAP and following.token_type is TokenType.L_BRACE:
+        return _empty_map(tokens, place)
+    elif following.text.upper() in _SECOND_WORDS and following.token_type is not TokenType.IDENTIFIER:
+        words = token.text.upper(), following.text.upper()
+        if words in _TWO_WORDS and kind is not TokenType.IDENTIFIER:
+            return [_token_of(_TWO_WORDS[words], " ".join(words), token, following)], place + 2
     return None
+
+
+def _empty_map(tokens: Sequence[Token], place: int) -> tuple[list[Token], int] | None:
+    """`MAP {}` as a call, and where other tokens begin: the parser makes `MAP MAP()` of it."""
+    braces = tokens[place + 1 : place + 3]
+    if braces[-1].token_type is not TokenType.R_BRACE:
+        return None
+    pairs = zip((TokenType.L_PAREN, TokenType.R_PAREN), "()", braces, strict=True)
+    return [tokens[place], *(token_near(kind, text, brace) for kind, text, brace in pairs)], place + 3
 
 
 def _operator(token: Token) -> list[Token]:

@@ -431,11 +431,15 @@ def _write_out_literals(source: SourceText, tree: exp.Expr, dialect: str) -> exp
     """A tree with functions in place of DuckDB's operators that sqlglot does not write, and with the literals
     that DuckDB has.
     """
-    for node in list(tree.find_all(exp.Cast, exp.HexString, exp.BitString, exp.Kwarg)):
-        if isinstance(node, exp.Kwarg):
+    for node in list(tree.find_all(exp.Cast, exp.HexString, exp.BitString, exp.Kwarg, exp.Struct)):
+        if isinstance(node, exp.Struct):
+            for value in node.expressions:
+                # A parameter of a lambda has no column's node, whose name a value is given.
+                if isinstance(value, exp.Identifier | exp.Dot):
+                    value.replace(exp.PropertyEQ(this=_quoted(value.name), expression=value.copy()))
+        elif isinstance(node, exp.Kwarg):
             if isinstance(node.parent, exp.Struct):
-                name = exp.to_identifier(node.name, quoted=True)
-                node.replace(exp.PropertyEQ(this=name, expression=node.expression))
+                node.replace(exp.PropertyEQ(this=_quoted(node.name), expression=node.expression))
         elif isinstance(node, exp.HexString):
             if not _HEX_DIGITS.fullmatch(str(node.this)):
                 raise source.error(
@@ -452,6 +456,10 @@ def _write_out_literals(source: SourceText, tree: exp.Expr, dialect: str) -> exp
         elif node.args["to"].args.get("kind") == FACTORIAL:
             node.replace(exp.Anonymous(this="factorial", expressions=[node.this]))
     return tree
+
+
+def _quoted(name: str) -> exp.Identifier:
+    return exp.to_identifier(name, quoted=True)
 
 
 def _write_out_names(tree: exp.Expr, dialect: str) -> None:

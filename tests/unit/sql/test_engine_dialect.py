@@ -11,13 +11,15 @@ from typing import Any
 
 import duckdb
 import pytest
+from sqlglot.dialects.duckdb import DuckDB
 
-from engine.errors import Unsupported
+from engine.errors import LivestateError, Unsupported
 from engine.plan.query_text import engine_text
 from engine.sql.engine_dialect import KNOWN_FUNCTIONS, EngineDialect
 from engine.sql.functions import TABLE_FUNCTIONS, is_refused
 from engine.sql.literals import lift
 from engine.sql.parse import parse
+from tests.oracle.written import DIRECTORY, written_statements
 
 _PLACES = ("query_location", "query_location_length", "qualified_name")
 _SAME_OPERATORS = {"@": "abs", "^@": "starts_with", "^": "pow", "**": "pow", "power": "pow", "%": "mod"}
@@ -318,6 +320,48 @@ def test_what_the_parser_is_to_know_is_no_name_of_its_own(connection: duckdb.Duc
         "nth_value",
     }
     assert words | functions | TABLE_FUNCTIONS >= KNOWN_FUNCTIONS
+
+
+@pytest.mark.parametrize(
+    ("sql", "written"),
+    [
+        ("[struct_pack(e, p := 1) for e in l]", "{'e': e, 'p': 1}"),
+        (
+            "list_transform(l, lambda e: struct_pack(e, e.x, p := e.y, t.a))",
+            "{'e': e, 'x': e.x, 'p': e.y, 'a': t.a}",
+        ),
+        ("map { }::MAP(VARCHAR, INT), MAP {'a': 1}", "CAST(MAP() AS MAP(TEXT, INT)), MAP {'a': 1}"),
+    ],
+)
+def test_fields_have_names_and_maps_may_be_empty(sql: str, written: str) -> None:
+    assert written in _written(f"SELECT {sql} FROM t").replace('"', "'")
+
+
+_OF_TWO_WORDS = {kind for words, kind in DuckDB.tokenizer_class.KEYWORDS.items() if " " in words}
+
+
+def _with_comments(sql: str) -> str:
+    """A text with a comment where it has blanks between two words."""
+    made, end = [], 0
+    for token in DuckDB().tokenize(sql):
+        between, text = sql[end : token.start], sql[token.start : token.end + 1]
+        made.append(" /* - */" if between.isspace() else between)
+        made.append(re.sub(r"\s+", "/**/", text) if token.token_type in _OF_TWO_WORDS else text)
+        end = token.end + 1
+    return "".join(made)
+
+
+def test_comments_may_stand_between_any_two_words() -> None:
+    checked = 0
+    for file in sorted(DIRECTORY.glob("*.sql")):
+        for sql in written_statements(file):
+            try:
+                plain = _written(sql)
+            except LivestateError:
+                continue
+            assert _written(_with_comments(sql)) == plain, sql
+            checked += 1
+    assert checked > 1000
 
 
 def test_other_dialects_are_written_for_the_engine() -> None:
