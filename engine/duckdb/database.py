@@ -19,12 +19,6 @@ from engine.sql.parse import MAX_DEPTH, MAX_TERMS
 
 MAX_EXPRESSION_DEPTH = MAX_TERMS + MAX_DEPTH
 """The engine recurses over expressions, with some 800 bytes of stack a level."""
-FLUSH_SHARE = 16
-"""A thread of the engine that has had more than one part in so many of the memory gives back what is free as
-soon as its task ends, and not within a second.
-"""
-MOST_UNFLUSHED_BYTES = 128 << 20
-"""The engine's own choice of that, whatever the memory."""
 _LOCKED_DOWN = {
     "enable_external_access": "false",
     "autoinstall_known_extensions": "false",
@@ -59,7 +53,6 @@ def open_database(
     limits = {
         "memory_limit": f"{memory_limit_bytes}B",
         "threads": str(threads),
-        "allocator_flush_threshold": f"{min(memory_limit_bytes // FLUSH_SHARE, MOST_UNFLUSHED_BYTES)}B",
         "temp_directory": "" if spill is None else str(spill.path),
     }
     config: dict[str, str | bool | int | float | list[str]] = {**_LOCKED_DOWN, **limits}
