@@ -76,6 +76,10 @@ _TWO_WORDS = {
 }
 """Words that are one token for the parser, if no comment stands between."""
 _SECOND_WORDS = frozenset(second for _, second in _TWO_WORDS)
+_FIRST_WORDS = frozenset(
+    {TokenType.VAR, TokenType.PARTITION, TokenType.DOUBLE, TokenType.CHAR, TokenType.TEXT}
+)
+"""As which the first of them is read alone."""
 _PIVOTS = frozenset({TokenType.PIVOT, TokenType.UNPIVOT})
 _SELECT_FROM = (
     (TokenType.SELECT, "SELECT"),
@@ -224,9 +228,9 @@ def _literal(tokens: Sequence[Token], place: int) -> tuple[list[Token], int] | N
             return _cast(following, token), place + 2
     elif kind is TokenType.MAP and following.token_type is TokenType.L_BRACE:
         return _empty_map(tokens, place)
-    elif following.text.upper() in _SECOND_WORDS and following.token_type is not TokenType.IDENTIFIER:
+    elif following.token_type is TokenType.VAR and following.text.upper() in _SECOND_WORDS:
         words = token.text.upper(), following.text.upper()
-        if words in _TWO_WORDS and kind is not TokenType.IDENTIFIER:
+        if words in _TWO_WORDS and kind in _FIRST_WORDS:
             return [_token_of(_TWO_WORDS[words], " ".join(words), token, following)], place + 2
     return None
 

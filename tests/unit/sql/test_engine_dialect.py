@@ -333,7 +333,7 @@ def test_what_the_parser_is_to_know_is_no_name_of_its_own(connection: duckdb.Duc
         ("map { }::MAP(VARCHAR, INT), MAP {'a': 1}", "CAST(MAP() AS MAP(TEXT, INT)), MAP {'a': 1}"),
     ],
 )
-def test_fields_have_names_and_maps_may_be_empty(sql: str, written: str) -> None:
+def test_names_of_fields_and_empty_maps_are_written_out(sql: str, written: str) -> None:
     assert written in _written(f"SELECT {sql} FROM t").replace('"', "'")
 
 
@@ -349,6 +349,16 @@ def _with_comments(sql: str) -> str:
         made.append(re.sub(r"\s+", "/**/", text) if token.token_type in _OF_TWO_WORDS else text)
         end = token.end + 1
     return "".join(made)
+
+
+@pytest.mark.parametrize("outputs", ["'grouping' sets", '"grouping" sets', "'order' \"by\""])
+def test_words_are_no_keyword_where_one_is_quoted(
+    connection: duckdb.DuckDBPyConnection, outputs: str
+) -> None:
+    sql = f"SELECT {outputs} FROM t"
+    wanted = _statement(connection, sql)
+    assert wanted is not None
+    assert _statement(connection, _written(sql)) == wanted
 
 
 def test_comments_may_stand_between_any_two_words() -> None:

@@ -10,8 +10,9 @@ from threading import Event
 import pytest
 
 from engine.errors import Unavailable
-from engine.state.rocks import Rocks
-from engine.state.state_options import StateOptions
+from engine.state.rocks import Rocks, shared_options
+from engine.state.state_options import MIB, StateOptions
+from tests.support.waiting import wait_until
 
 VALUE = b"livestate" * 20_000
 """Larger than one write call aims at."""
@@ -72,3 +73,19 @@ def test_it_is_closed_while_others_read(tmp_path: Path) -> None:
             storage.close()
             for refusal in refusals:
                 assert "ask again" in refusal.result(60)
+
+
+@pytest.mark.parametrize(
+    ("cache", "memtables"), [(1, 16), (64, 16), (256, 64), (512, 128), (1024, 128), (1 << 20, 128)]
+)
+def test_memtables_take_less_beside_a_small_cache(cache: int, memtables: int) -> None:
+    assert StateOptions(cache_bytes=cache * MIB).memtable_bytes == memtables * MIB
+
+
+def test_full_memtables_are_written_out(tmp_path: Path) -> None:
+    options = StateOptions(cache_bytes=64 * MIB)
+    storage = Rocks(tmp_path, options, shared_options(options))
+    for number in range(5 * options.memtable_bytes // len(VALUE) // 4):
+        storage.write([(b"%05d" % number, VALUE)])
+    wait_until(lambda: storage.figures()["total-blob-file-size"] > 0)
+    storage.close()
