@@ -18,8 +18,8 @@ COUNTED_PART = 7 / 8
 takes up to an eighth more for what it does not count.
 """
 UNCOUNTED_BYTES = 96 << 20
-"""That is not less where the memory is: 32 joins take 40 MiB beside 224, and blocks on their way to the engine
-and rows on theirs to clients are there, too.
+"""That is not less where the memory is: 32 joins take 40 MiB beside 224, and there are blocks on their way to
+the engine, and rows on theirs to clients.
 """
 LEAST_COUNTED_PART = 5 / 8
 _MEMORY = "SELECT sum(memory_usage_bytes), sum(temporary_storage_bytes) FROM duckdb_memory()"

@@ -75,11 +75,11 @@ _TWO_WORDS = {
     ("CHARACTER", "VARYING"): TokenType.VARCHAR,
 }
 """Words that are one token for the parser, if no comment stands between."""
-_SECOND_WORDS = frozenset(second for _, second in _TWO_WORDS)
 _FIRST_WORDS = frozenset(
     {TokenType.VAR, TokenType.PARTITION, TokenType.DOUBLE, TokenType.CHAR, TokenType.TEXT}
 )
 """As which the first of them is read alone."""
+_SECOND_OF_TWO = frozenset({TokenType.VAR, TokenType.L_BRACE})
 _PIVOTS = frozenset({TokenType.PIVOT, TokenType.UNPIVOT})
 _SELECT_FROM = (
     (TokenType.SELECT, "SELECT"),
@@ -226,22 +226,25 @@ def _literal(tokens: Sequence[Token], place: int) -> tuple[list[Token], int] | N
             return _joined_strings(tokens, place)
         if kind is TokenType.JSON or (kind is TokenType.INTERVAL and not _has_unit(tokens, place)):
             return _cast(following, token), place + 2
-    elif kind is TokenType.MAP and following.token_type is TokenType.L_BRACE:
-        return _empty_map(tokens, place)
-    elif following.token_type is TokenType.VAR and following.text.upper() in _SECOND_WORDS:
-        words = token.text.upper(), following.text.upper()
-        if words in _TWO_WORDS and kind in _FIRST_WORDS:
-            return [_token_of(_TWO_WORDS[words], " ".join(words), token, following)], place + 2
+    elif following.token_type in _SECOND_OF_TWO:
+        return _two_tokens(tokens, place)
     return None
 
 
-def _empty_map(tokens: Sequence[Token], place: int) -> tuple[list[Token], int] | None:
-    """`MAP {}` as a call, and where other tokens begin: the parser makes `MAP MAP()` of it."""
-    braces = tokens[place + 1 : place + 3]
-    if braces[-1].token_type is not TokenType.R_BRACE:
-        return None
-    pairs = zip((TokenType.L_PAREN, TokenType.R_PAREN), "()", braces, strict=True)
-    return [tokens[place], *(token_near(kind, text, brace) for kind, text, brace in pairs)], place + 3
+def _two_tokens(tokens: Sequence[Token], place: int) -> tuple[list[Token], int] | None:
+    """The tokens for a keyword whose words a comment parts, or for `MAP {}`, of which the parser makes
+    `MAP MAP()`; as for `_literal`.
+    """
+    token, following = tokens[place : place + 2]
+    words = token.text.upper(), following.text.upper()
+    if words in _TWO_WORDS and token.token_type in _FIRST_WORDS:
+        return [_token_of(_TWO_WORDS[words], " ".join(words), token, following)], place + 2
+    if token.token_type is TokenType.MAP and place + 2 < len(tokens):
+        end = tokens[place + 2]
+        if end.token_type is TokenType.R_BRACE and following.token_type is TokenType.L_BRACE:
+            brackets = token_near(TokenType.L_PAREN, "(", following), token_near(TokenType.R_PAREN, ")", end)
+            return [token, *brackets], place + 3
+    return None
 
 
 def _operator(token: Token) -> list[Token]:

@@ -431,15 +431,9 @@ def _write_out_literals(source: SourceText, tree: exp.Expr, dialect: str) -> exp
     """A tree with functions in place of DuckDB's operators that sqlglot does not write, and with the literals
     that DuckDB has.
     """
-    for node in list(tree.find_all(exp.Cast, exp.HexString, exp.BitString, exp.Kwarg, exp.Struct)):
+    for node in list(tree.find_all(exp.Cast, exp.HexString, exp.BitString, exp.Struct)):
         if isinstance(node, exp.Struct):
-            for value in node.expressions:
-                # A parameter of a lambda has no column's node, whose name a value is given.
-                if isinstance(value, exp.Identifier | exp.Dot):
-                    value.replace(exp.PropertyEQ(this=_quoted(value.name), expression=value.copy()))
-        elif isinstance(node, exp.Kwarg):
-            if isinstance(node.parent, exp.Struct):
-                node.replace(exp.PropertyEQ(this=_quoted(node.name), expression=node.expression))
+            _write_out_fields(node)
         elif isinstance(node, exp.HexString):
             if not _HEX_DIGITS.fullmatch(str(node.this)):
                 raise source.error(
@@ -458,8 +452,15 @@ def _write_out_literals(source: SourceText, tree: exp.Expr, dialect: str) -> exp
     return tree
 
 
-def _quoted(name: str) -> exp.Identifier:
-    return exp.to_identifier(name, quoted=True)
+def _write_out_fields(struct: exp.Struct) -> None:
+    """Name the fields of a struct that sqlglot would number. A parameter of a lambda is one: it is no column,
+    whose name a value gets.
+    """
+    for field in struct.expressions:
+        if isinstance(field, exp.Kwarg | exp.Identifier | exp.Dot):
+            named = exp.PropertyEQ(this=exp.to_identifier(field.name, quoted=True))
+            field.replace(named)
+            named.set("expression", field.expression if isinstance(field, exp.Kwarg) else field)
 
 
 def _write_out_names(tree: exp.Expr, dialect: str) -> None:

@@ -330,6 +330,7 @@ def test_what_the_parser_is_to_know_is_no_name_of_its_own(connection: duckdb.Duc
             "list_transform(l, lambda e: struct_pack(e, e.x, p := e.y, t.a))",
             "{'e': e, 'x': e.x, 'p': e.y, 'a': t.a}",
         ),
+        ("[struct_pack({'a': struct_pack(e)}.a) for e in l]", "{'a': {'a': {'e': e}}.a}"),
         ("map { }::MAP(VARCHAR, INT), MAP {'a': 1}", "CAST(MAP() AS MAP(TEXT, INT)), MAP {'a': 1}"),
     ],
 )
