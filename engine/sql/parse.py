@@ -457,7 +457,7 @@ def _write_out_fields(struct: exp.Struct) -> None:
     whose name a value gets.
     """
     for field in struct.expressions:
-        if isinstance(field, exp.Kwarg | exp.Identifier | exp.Dot):
+        if isinstance(field, exp.Kwarg | exp.Identifier):
             named = exp.PropertyEQ(this=exp.to_identifier(field.name, quoted=True))
             field.replace(named)
             named.set("expression", field.expression if isinstance(field, exp.Kwarg) else field)

@@ -327,10 +327,13 @@ def test_what_the_parser_is_to_know_is_no_name_of_its_own(connection: duckdb.Duc
     [
         ("[struct_pack(e, p := 1) for e in l]", "{'e': e, 'p': 1}"),
         (
-            "list_transform(l, lambda e: struct_pack(e, e.x, p := e.y, t.a))",
-            "{'e': e, 'x': e.x, 'p': e.y, 'a': t.a}",
+            "list_transform(l, lambda e: struct_pack(e, p := e.y, t.a))",
+            "{'e': e, 'p': e.y, 'a': t.a}",
         ),
-        ("[struct_pack({'a': struct_pack(e)}.a) for e in l]", "{'a': {'a': {'e': e}}.a}"),
+        (
+            "[struct_pack(p := struct_pack(e), q := {'a': e}.a) for e in l]",
+            "{'p': {'e': e}, 'q': {'a': e}.a}",
+        ),
         ("map { }::MAP(VARCHAR, INT), MAP {'a': 1}", "CAST(MAP() AS MAP(TEXT, INT)), MAP {'a': 1}"),
     ],
 )
