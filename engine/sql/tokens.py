@@ -14,6 +14,7 @@ import sys
 from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
+from itertools import pairwise
 
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect, Dialects
@@ -241,6 +242,7 @@ def tokenize(source: SourceText, text: str, dialect: Dialect) -> list[Token]:
         _check_length(text, dialect)
     tokens = dialect.tokenize(text)
     _check(source, tokens)
+    _check_words(source, tokens)
     _check_lengths(source, tokens, dialect)
     for token in tokens:
         # The parser gives them to its nodes, and a text that is written of these would have them.
@@ -278,6 +280,20 @@ def _check(source: SourceText, tokens: Sequence[Token]) -> None:
         refusal = counts.refusal()
         if refusal is not None:
             raise source.error(refusal, token.start)
+
+
+def _check_words(source: SourceText, tokens: Sequence[Token]) -> None:
+    """Refuse CONNECT BY, and START WITH, which may stand without. For these sqlglot makes PRIOR a word of the
+    dialect, for all texts at once, and where one is not valid, for good: columns of that name were lost.
+    """
+    for before, token in pairwise(tokens):
+        kind = token.token_type
+        if kind is TokenType.CONNECT_BY or (kind is TokenType.WITH and before.text.upper() == "START"):
+            raise source.error(
+                "CONNECT BY and START WITH are not known: write a recursive common table expression (WITH "
+                "RECURSIVE).",
+                token.start,
+            )
 
 
 def _check_lengths(source: SourceText, tokens: Sequence[Token], dialect: Dialect) -> None:

@@ -48,6 +48,11 @@ def copies_of_parts(node: exp.Expr) -> int:
     """
     if isinstance(node, exp.Between):
         return 2 if node.args.get("symmetric") else 1
+    if isinstance(node, exp.In):
+        return 5 if node.args.get("unnest") else 1
+    if isinstance(node, exp.Like | exp.ILike) and isinstance(node.expression, exp.Any | exp.All):
+        # One comparison for each pattern.
+        return max(1, len(node.expression.this.expressions))
     if isinstance(node, exp.Select):
         # SELECT AS STRUCT is written, and then once more in another form.
         return 2 if node.args.get("kind") else 1

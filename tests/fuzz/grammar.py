@@ -24,7 +24,7 @@ PRODUCTIONS: Mapping[str, Sequence[str]] = {
         | {e} IS NULL | {e} ISNULL | {e} NOTNULL | {e} IS NOT NULL | {e} IS TRUE | {e} IS DISTINCT FROM {e} | {e} IS NOT DISTINCT FROM {e}
         | {e} LIKE {e} | {e} NOT LIKE {e} | {e} ILIKE {e} ESCAPE {v} | {e} SIMILAR TO {e} | {e} GLOB {e} | {e} ~~ {e} | {e} !~~* {e}
         | {e} ~ {e} | {e} RLIKE {e} | {e} REGEXP {e} | {e} ^@ {e} | {e} <-> {e} | {e} && {e} | {e} @> {e} | {e} <@ {e} | {e} <=> {e}
-        | {e} BETWEEN {e} AND {e} | {e} NOT BETWEEN {e} AND {e} | {e} BETWEEN SYMMETRIC {e} AND {e}
+        | {e} BETWEEN {e} AND {e} | {e} LIKE ANY ({e}, {e}) | {e} IN UNNEST([{e}]) | {e} NOT BETWEEN {e} AND {e} | {e} BETWEEN SYMMETRIC {e} AND {e}
         | {e} IN ({e}, {e}) | {e} NOT IN ({e}) | {e} IN {e} | {e} IN ({q}) | {e} = ANY ({q}) | {e} > ALL ({q}) | {e} = SOME ({e})
         | EXISTS ({q}) | NOT EXISTS ({q}) | ({q}) | ARRAY({q}) | ARRAY[{e}, {e}] | [{e}, {e}] | [{e}] | {{'a': {e}}} | {{a: {e}, b: {e}}}
         | MAP {{{e}: {e}}} | MAP([{e}], [{e}]) | ROW({e}, {e}) | ({e}, {e}) | struct_pack(a := {e}) | {e}[{e}] | {e}[1:{e}] | {e}[{e}:{e}:2]
@@ -58,7 +58,7 @@ PRODUCTIONS: Mapping[str, Sequence[str]] = {
         | SELECT {e} FROM {r} AS OF EPOCH {v} | SELECT {e} FROM t AS OF TIMESTAMP {e} | {q};{q} | SELECT {e} INTO {n} FROM {r} | SHOW TABLES | SELECT {e} LATERAL VIEW explode({e}) x AS y
         | SELECT *, * FROM ({q}) | SELECT * FROM ({q}) x, ({q}) | SELECT x.*, x.* FROM ({q}) x JOIN t ON {e} | FROM ({q}) x, ({q}) y | SELECT COLUMNS(*), COLUMNS(*) FROM ({q})
         | SELECT a, x, x AS y FROM ({q}) x | SELECT {{'a': a, 'b': a}} AS a FROM ({q}) | SELECT [{{'a': a, 'b': a, 'c': a}}] AS a FROM ({q}) | SELECT *, * FROM ({q}) GROUP BY ALL | {q} UNION ALL BY NAME SELECT x, x AS y FROM ({q}) x
-        | SELECT {e} FROM {r} CONNECT BY {e} | SELECT TOP {v} {e} FROM {r} | SELECT AS STRUCT {e} | SELECT {e} FROM {r} FOR UPDATE | SELECT {e} FROM {r} CLUSTER BY {e}
+        | SELECT {e} FROM {r} CONNECT BY {e} | SELECT prior FROM {r} START WITH {e} CONNECT BY PRIOR {e} = ({q}) | SELECT TOP {v} {e} FROM {r} | SELECT AS STRUCT {e} | SELECT {e} FROM {r} FOR UPDATE | SELECT {e} FROM {r} CLUSTER BY {e}
         | INSERT INTO t {q} | CREATE TABLE x AS {q} | COPY ({q}) TO '/dev/null' | ATTACH {v} | SET {n} = {e} | MERGE INTO t USING {r} ON {e} WHEN MATCHED THEN DELETE
     """,
     "r": """

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from contextlib import suppress
 
 import pyarrow as pa
 import pytest
-from sqlglot.dialects.dialect import Dialects
+from sqlglot.dialects.dialect import Dialect, Dialects
 
 from engine.errors import InvalidInput, LivestateError
 from engine.model.schema import StoreName, define_store
@@ -17,6 +18,7 @@ from engine.sql.literals import lift
 from engine.sql.masked_values import mask_values
 from engine.sql.parse import parse
 from engine.sql.tokens import dialect_of
+from tests.fuzz.grammar import nested_texts
 
 TABLES = {
     StoreName("t"): define_store("t", pa.schema([("a", pa.int64()), ("b", pa.int64())]), ["a"], partitions=2)
@@ -135,3 +137,44 @@ def test_tables_are_left_out_of_pivots_alone() -> None:
     assert tree is not None
     assert "SELECT t.a, u.b FROM t" in tree.sql("duckdb")
     assert "(SUM(b) FOR a IN (1, 2))" in tree.sql("duckdb")
+
+
+@pytest.mark.parametrize("dialect", ["duckdb", "bigquery", "snowflake", "oracle", "postgres"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT a FROM t CONNECT BY PRIOR (",
+        "SELECT a FROM t START WITH a = 1 CONNECT BY PRIOR a = b",
+        "SELECT a FROM t start/* */with a PRIOR (",
+    ],
+)
+def test_hierarchies_are_refused(text: str, dialect: str) -> None:
+    with pytest.raises(InvalidInput, match="write a recursive common table expression"):
+        parse(lift(text, dialect), dialect)
+
+
+def _class_tables(dialect: str) -> dict[str, object]:
+    """What the classes of a dialect look words up in."""
+    known = Dialect.get_or_raise(dialect)
+    return {
+        f"{kind.__name__}.{name}": dict(value) if isinstance(value, dict) else set(value)
+        for kind in (known.tokenizer_class, known.parser_class, known.generator_class)
+        for name in dir(kind)
+        if isinstance(value := getattr(kind, name), dict | set) and not name.startswith("__")
+    }
+
+
+@pytest.mark.parametrize(
+    "dialect", ["duckdb", "bigquery", "snowflake", "oracle", "postgres", "spark", "tsql"]
+)
+def test_no_text_changes_how_others_are_read(dialect: str) -> None:
+    """What sqlglot puts into its classes for one text holds for those of all clients."""
+    dialect_of(dialect)
+    before = _class_tables(dialect)
+    assert len(before) > 50
+    for depth in (1, 2):
+        for text in nested_texts(depth):
+            with suppress(LivestateError):
+                for part in (text, text[: len(text) // 2], f"{text} ("):
+                    parse(lift(part, dialect), dialect)
+    assert _class_tables(dialect) == before

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from itertools import chain
 
 import pytest
 from sqlglot import exp, parse_one
@@ -40,9 +41,59 @@ def calls() -> Iterator[tuple[str, str]]:
                 yield dialect, f"SELECT {name}({', '.join(f'-zq{place}z' for place in range(count))})"
 
 
-def test_all_functions_that_are_written_with_copies_are_known() -> None:
+_BETWEEN_TWO = """
+    + - * / % || & | ^ ** << >> # = <> <=> == -> ->> #> #>> @> <@ && ? DIV MOD XOR OVERLAPS GLOB RLIKE REGEXP
+    LIKE ILIKE AND OR
+""".split()  # noqa: SIM905 - a list of forty lines otherwise
+OPERATORS = (
+    *(f"{{0}} {sign} {{1}}" for sign in (*_BETWEEN_TWO, "NOT LIKE", "SIMILAR TO", "IS DISTINCT FROM")),
+    *(
+        "{0} IN UNNEST({1})",
+        "{0} NOT IN UNNEST([{1}])",
+        "{0} IN ({1}, {2})",
+        "{0} IN (SELECT {1})",
+        "{0} IN {1}",
+    ),
+    *(
+        "{0} LIKE ANY ({1}, {2})",
+        "{0} ILIKE ALL ({1}, {2}, {3})",
+        "{0} LIKE {1} ESCAPE '!'",
+        "{0} = ANY({1})",
+    ),
+    *("{0} BETWEEN {1} AND {2}", "{0} NOT BETWEEN SYMMETRIC {1} AND {2}", "{0} MEMBER OF ({1})", "{0}[{1}]"),
+    *(
+        "{0}[{1}:{2}]",
+        "{0}:{1}",
+        "{0}.{1}",
+        "{0}::INT",
+        "{0} COLLATE x",
+        "{0} AT TIME ZONE {1}",
+        "NOT {0}",
+        "~{0}",
+    ),
+    *(
+        "CASE {0} WHEN {1} THEN {2} ELSE {3} END",
+        "INTERVAL {0} DAY",
+        "EXTRACT(DAY FROM {0})",
+        "ARRAY[{0}, {1}]",
+    ),
+    *("CAST({0} AS DATE)", "TRY_CAST({0} AS BOOLEAN)", "{0} IS NULL", "{0} IS NOT TRUE", "{0}[OFFSET({1})]"),
+    *("{{'a': {0}}}", "[{0} for x in {1} if {2}]", "({0}, {1}) = ({2}, {3})", "{0} IS JSON", "@{0}", "|/{0}"),
+)
+"""What may be written otherwise, and is no function."""
+
+
+def operators() -> Iterator[tuple[str, str]]:
+    """Each operator in each dialect."""
+    values = [f"(-zq{place}z)" for place in range(4)]
+    for dialect in DIALECTS:
+        for operator in OPERATORS:
+            yield dialect, f"SELECT {operator.format(*values)}"
+
+
+def test_all_that_is_written_with_copies_is_known() -> None:
     found, read_twice = 0, set()
-    for dialect, text in calls():
+    for dialect, text in chain(calls(), operators()):
         try:
             tree = parse_one(text, dialect=dialect)
             written = tree.sql("duckdb").lower()
@@ -62,7 +113,7 @@ def test_all_functions_that_are_written_with_copies_are_known() -> None:
     assert read_twice == COPIED_CALLS
 
 
-@pytest.mark.parametrize("dialect", ["duckdb", "spark"])
+@pytest.mark.parametrize("dialect", ["duckdb", "spark", "bigquery"])
 def test_what_nests_is_not_written_many_times(dialect: str) -> None:
     for text in nested_texts(15):
         try:
