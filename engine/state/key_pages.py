@@ -93,7 +93,7 @@ def decode_pages(
     np.cumsum(np.frombuffer(heads, _LENGTH), out=offsets[1:])
     if offsets[-1] != len(data) or not _are_aligned(pages, offsets, page_rows, header, last):
         raise damage_error("block")
-    buffers = [None, copy_to_pool(memoryview(offsets.astype(np.int32)).cast("B")), copy_to_pool(data)]
+    buffers = [None, copy_to_pool(offsets.astype(np.int32).data.cast("B")), copy_to_pool(data)]
     return pa.Array.from_buffers(arrow_type, rows, buffers)
 
 
