@@ -317,7 +317,7 @@ class _HeldColumn:
 
     Attributes:
         readers: How many.
-        nbytes: What the one that holds most of it holds.
+        nbytes: What the one holds that holds most of it, or did since there are any.
         dropped: Entries that are not kept any more, and stay for readers that come to them later.
         dropped_bytes: What counts of them.
     """
@@ -580,8 +580,9 @@ class ColumnCache:
             if held is not None and not is_joined:
                 # What was read again since, and is dropped again, is held once.
                 dropped = min(entry.nbytes, held.nbytes - held.dropped_bytes)
-                if dropped:
-                    held.dropped[key] = entry
+                if dropped == entry.nbytes:
+                    # It counts as a whole; of a larger one only what readers have taken stays.
+                    held.dropped.setdefault(key, entry)
                 held.dropped_bytes += dropped
                 self._unkept_bytes += dropped
             # Tables hold their columns in memory. A whole column is in those of all blocks, so all of the

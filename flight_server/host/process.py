@@ -39,7 +39,7 @@ SERVES = "livestate serves"
 
 HEAPS_SECONDS = 1.0
 """How often a host looks whether its heaps have grown: to give back what is free in them takes some ms."""
-KEPT_MILLISECONDS = 100
+POOL_DECAY_MILLISECONDS = 100
 """How long Arrow's pool keeps what was freed, in case that it is asked for again. By itself it is a second:
 what comes and goes under statements that the cache does not hold is then some 50 MiB more. With none, such
 scans take up to a fifth longer.
@@ -170,7 +170,7 @@ def _choose_memory_pool() -> None:
     if "jemalloc" in pa.supported_memory_backends():
         # It gives back what compaction frees; with pyarrow's default a host of 10 M rows takes a third more.
         pa.set_memory_pool(pa.jemalloc_memory_pool())
-        pa.jemalloc_set_decay_ms(KEPT_MILLISECONDS)
+        pa.jemalloc_set_decay_ms(POOL_DECAY_MILLISECONDS)
     elif is_limited():
         pa.set_memory_pool(pa.system_memory_pool())
 

@@ -57,6 +57,8 @@ class Readers:
     def __init__(self) -> None:
         self.cache = ColumnCache(CAPACITY)
         self.holds: list[tuple[CacheHold, ColumnPlace | None, int]] = []
+        self.most: dict[ColumnPlace, int] = {}
+        """What the largest hold of a column had, since somebody holds it."""
         self.entries: WeakSet[Entry] = WeakSet()
 
     def load(self) -> Entry:
@@ -72,20 +74,19 @@ class Readers:
             assert self.cache.held_bytes == before > MOST_HELD - nbytes
         else:
             self.holds.append((hold, column, nbytes))
+            if column is not None:
+                self.most[column] = max(self.most.get(column, 0), nbytes)
 
     def release(self, number: int) -> None:
         if self.holds:
-            self.holds.pop(number % len(self.holds))[0].release()
+            hold, column, _ = self.holds.pop(number % len(self.holds))
+            hold.release()
+            if column is not None and column not in {other for _, other, _ in self.holds}:
+                del self.most[column]
 
     def check(self) -> None:
-        largest: dict[ColumnPlace, int] = {}
-        copies = 0
-        for _, column, nbytes in self.holds:
-            if column is None:
-                copies += nbytes
-            else:
-                largest[column] = max(largest.get(column, 0), nbytes)
-        assert self.cache.held_bytes == copies + sum(largest.values()) <= MOST_HELD
+        copies = sum(nbytes for _, column, nbytes in self.holds if column is None)
+        assert self.cache.held_bytes == copies + sum(self.most.values()) <= MOST_HELD
         assert self.cache.nbytes + copies <= len(self.entries) * ENTRY + copies <= CAPACITY
 
 
@@ -111,7 +112,8 @@ def test_what_is_kept_and_held_has_room_together(steps: list[tuple[str, int, int
             case "drop":
                 cache.drop([key(first, second)])
             case "hold":
-                readers.hold(place(first), ENTRY * second)
+                # A part of an entry, too.
+                readers.hold(place(first), ENTRY * second * 3 // 4)
             case "copy":
                 readers.hold(None, ENTRY * second)
             case _:
@@ -159,6 +161,19 @@ def test_readers_share_what_is_dropped_while_they_hold_it() -> None:
             hold.release()
         del read
         assert not readers.entries
+
+
+def test_what_does_not_count_as_a_whole_does_not_stay() -> None:
+    readers = Readers()
+    cache = readers.cache
+    hold = cache.hold({place(1): ENTRY + 1})
+    assert hold is not None
+    for block in range(3):
+        cache.get(key(1, block), readers.load)
+        cache.drop([key(1, block)])
+    assert len(readers.entries) == 1
+    hold.release()
+    assert not readers.entries
 
 
 def test_a_column_that_several_hold_counts_once() -> None:
