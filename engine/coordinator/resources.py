@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from engine.coordinator.answer_memory import answer_memory
 from engine.coordinator.gather_memory import MemoryPool
 from engine.coordinator.host_threads import HostThreads
+from engine.coordinator.lent_memory import LentMemory
 from engine.duckdb.constants import ConstantFolder
 from engine.duckdb.engine import Engine
 from engine.duckdb.spill import SpillDirectory
@@ -45,11 +46,13 @@ def open_resources(options: QueryOptions) -> Resources:
         options: Limits.
     """
     spill = _spill_directory(options)
+    engine = Engine(options.memory_limit_bytes, options.threads, spill)
+    lent = LentMemory(engine, options.memory_limit_bytes)
     return Resources(
-        Engine(options.memory_limit_bytes, options.threads, spill),
+        engine,
         ConstantFolder(),
-        MemoryPool(options.gather_limit_bytes, options.total_gather_limit_bytes, spill),
-        answer_memory(options.memory_limit_bytes),
+        MemoryPool(options.gather_limit_bytes, options.total_gather_limit_bytes, spill, lent),
+        answer_memory(options.memory_limit_bytes, lent),
         HostThreads(options.peer_threads),
     )
 

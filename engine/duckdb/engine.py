@@ -32,7 +32,7 @@ from engine.duckdb.spill import SpillDirectory
 from engine.duckdb.worker_memory import WorkerMemory
 from engine.duckdb.worker_messages import EngineSettings, RunJob
 from engine.duckdb.worker_pool import IDLE_WORKERS, IdleWorkers, Stream, WorkerPool, WorkerRows
-from engine.errors import InvalidInput, LivestateError
+from engine.errors import InvalidInput, LivestateError, Unsupported
 from engine.model.result_width import MAX_RESULT_WIDTH, width_of_types
 from engine.model.sql_types import quote_identifier
 from engine.plan.query_text import ReadColumn
@@ -50,6 +50,8 @@ _MOST_ONES = 1 << 16
 _ONES = pa.Array.from_buffers(pa.uint8(), _MOST_ONES, [None, pa.py_buffer(b"\1" * _MOST_ONES)])
 """What rows without columns are to the engine, for all scans: few blocks have more."""
 _FAILURES = (*ENGINE_FAILURES, OSError, pa.ArrowException)
+_QUERIES = (duckdb.StatementType.SELECT, duckdb.StatementType.MULTI)
+"""The latter is a pivot without an IN: its values are a type first."""
 
 
 @dataclass(frozen=True)
@@ -240,6 +242,17 @@ class Engine:
         """What all statements take that run in this process."""
         shared, own = self._database.memory(), self._own_databases.memory()
         return EngineMemory(shared.nbytes + own.nbytes, shared.spilled_bytes + own.spilled_bytes)
+
+    def lend(self, nbytes: int) -> bool:
+        """Do without a part of the memory, for what statements hold beside the engine.
+
+        Args:
+            nbytes: How much from now on, in place of what it was before.
+
+        Returns:
+            Whether that is so; False where the statements that run cannot do without it.
+        """
+        return self._database.lend(nbytes)
 
     def small_query_slot(self, sql: str, read_bytes: int, deadline: Deadline) -> AbstractContextManager[None]:
         """The slot of a statement that computes in this process, as `SmallQuerySlots.occupy`; nothing for one
@@ -448,7 +461,12 @@ class LocalRows:
             # Of a table as such, unlike a stream, the engine knows the number of rows, by which it orders
             # joins.
             connection.register(name, table)
-        self._relation = connection.sql(sql, params=list(parameters)) if parameters else connection.sql(sql)
+        query, *more = connection.extract_statements(sql)
+        if more or query.type not in _QUERIES:
+            raise Unsupported("Only a single query can be run.")
+        self._relation = (
+            connection.sql(query, params=list(parameters)) if parameters else connection.sql(query)
+        )
         types = [str(kind) for kind in self._relation.types]
         self.columns = named_columns(list(map(ReadColumn, self._relation.columns, types)), names)
         called = [column.name for column in self.columns]

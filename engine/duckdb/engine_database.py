@@ -17,11 +17,13 @@ COUNTED_PART = 7 / 8
 """Of the memory that a database may take, what the engine is told at the most. It counts its blocks, and
 takes up to an eighth more for what it does not count.
 """
-UNCOUNTED_BYTES = 96 << 20
+UNCOUNTED_BYTES = 128 << 20
 """That is not less where the memory is: 32 joins take 40 MiB beside 224, and there are blocks on their way to
-the engine, and rows on theirs to clients.
+the engine, rows on theirs to clients, and statements that are parsed and planned.
 """
-LEAST_COUNTED_PART = 5 / 8
+LEAST_COUNTED_PART = 1 / 2
+SMALL_COUNTED_PART, SMALL_COUNTED_BYTES = 5 / 8, 64 << 20
+"""Of a small memory it is told this part, up to these bytes: it sorts and joins nothing with less."""
 _MEMORY = "SELECT sum(memory_usage_bytes), sum(temporary_storage_bytes) FROM duckdb_memory()"
 
 
@@ -82,6 +84,7 @@ class EngineDatabase:
         # Reentrant, as finalizers close results.
         self._lock = threading.RLock()
         self._connections: WeakSet[EngineConnection] = WeakSet()
+        self._lent = 0
         self._open()
 
     @property
@@ -111,6 +114,19 @@ class EngineDatabase:
             found = cursor.execute(_MEMORY).fetchone()
         return EngineMemory(*(int(each or 0) for each in found or (0, 0)))
 
+    def lend(self, nbytes: int) -> bool:
+        """As `Engine.lend`."""
+        with self._lock:
+            before, self._lent = self._lent, nbytes  # one that is opened meanwhile is told of it
+            database = self._database
+        try:
+            with database.cursor() as cursor:
+                cursor.execute(f"SET GLOBAL memory_limit = '{self._counted - nbytes}B'")
+        except duckdb.Error:
+            self._lent = before
+            return False  # its statements have more in use, or it broke, and is opened anew
+        return True
+
     def error(self, failure: Failure) -> LivestateError:
         """What to raise for a failure; where the database is broken, statements that come after get another
         one.
@@ -134,13 +150,16 @@ class EngineDatabase:
 
     def _open(self) -> None:
         self._place = None if self._spill is None else self._spill.place(self._spill_part)
-        allowance = self.allowance
+        self._database = open_database(self._counted - self._lent, self._threads, self._place)
+
+    @property
+    def _counted(self) -> int:
+        """What the engine is told of while it lends nothing."""
         # What a worker takes beside its limit has room of its own (`engine.duckdb.worker_process`).
-        counted = allowance.nbytes if allowance.in_worker else counted_bytes(allowance.nbytes)
-        self._database = open_database(counted, self._threads, self._place)
+        return self.allowance.nbytes if self.allowance.in_worker else counted_bytes(self.allowance.nbytes)
 
 
 def counted_bytes(nbytes: int) -> int:
     """What the engine is told of the memory that a database may take, in bytes."""
-    counted = min(nbytes * COUNTED_PART, nbytes - UNCOUNTED_BYTES)
-    return int(max(nbytes * LEAST_COUNTED_PART, counted))
+    least = max(nbytes * LEAST_COUNTED_PART, min(nbytes * SMALL_COUNTED_PART, SMALL_COUNTED_BYTES))
+    return int(max(least, min(nbytes * COUNTED_PART, nbytes - UNCOUNTED_BYTES)))

@@ -122,6 +122,9 @@ ENGINE_STATEMENTS = (
     "INSTALL httpfs",
     "LOAD httpfs",
     "SET memory_limit = '10GB'",
+    "SELECT 1; SET memory_limit = '10GB'",
+    "SET memory_limit = '10GB'; SELECT 1",
+    "EXPLAIN SELECT 1",
     "SET GLOBAL threads = 8",
     "SET enable_external_access = true",
     "SET lock_configuration = false",
@@ -138,6 +141,9 @@ def test_the_engine_alone_refuses(engine: Engine, tmp_path: Path, statement: str
     with secret_file(tmp_path) as path, pytest.raises((LivestateError, BindingError)):
         list(engine.run(statement.format(path=path, directory=tmp_path), {}, [], Deadline(None)))
     assert secret_variable.num_rows == 1
+    rows = engine.run("SELECT current_setting('memory_limit')", {}, [], Deadline(None))
+    assert [batch.to_pylist() for batch in rows] == [[{"current_setting('memory_limit')": "62.5 MiB"}]]
+    rows.close()
 
 
 def test_a_statement_sees_no_tables_of_another(engine: Engine) -> None:

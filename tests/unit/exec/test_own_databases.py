@@ -35,7 +35,7 @@ LONG = "SELECT len(string_agg(repeat('x', 1000), '')) AS n FROM \"t\""
 LONGER = "SELECT length(lpad('x', 2000000000, 'y')) AS n"
 
 
-@pytest.mark.parametrize(("in_worker", "told"), [(False, "160.0 MiB"), (True, "256.0 MiB")])
+@pytest.mark.parametrize(("in_worker", "told"), [(False, "128.0 MiB"), (True, "256.0 MiB")])
 def test_the_engine_is_told_of_less_than_it_may_take(in_worker: bool, told: str) -> None:
     """It takes more than it counts; a worker has room for that beside its memory."""
     database = EngineDatabase(Allowance(256 * MIB, in_worker=in_worker), 1, None)
@@ -45,7 +45,7 @@ def test_the_engine_is_told_of_less_than_it_may_take(in_worker: bool, told: str)
     assert found == (told,)
 
 
-@pytest.mark.parametrize(("whole", "counted"), [(80, 50), (300, 204), (512, 416), (2048, 1792)])
+@pytest.mark.parametrize(("whole", "counted"), [(80, 50), (120, 64), (300, 172), (512, 384), (2048, 1792)])
 def test_small_hosts_count_less(whole: int, counted: int) -> None:
     assert counted_bytes(whole * MIB) == counted * MIB
 
