@@ -79,6 +79,8 @@ _FIRST_WORDS = frozenset(
     {TokenType.VAR, TokenType.PARTITION, TokenType.DOUBLE, TokenType.CHAR, TokenType.TEXT}
 )
 """As which the first of them is read alone."""
+_BEFORE_WINDOW = frozenset({TokenType.OVER, TokenType.ALIAS})
+_FRAME_STARTS = frozenset({"BETWEEN", "UNBOUNDED", "CURRENT"})
 _SECOND_OF_TWO = frozenset({TokenType.VAR, TokenType.L_BRACE})
 _PIVOTS = frozenset({TokenType.PIVOT, TokenType.UNPIVOT})
 _SELECT_FROM = (
@@ -315,6 +317,8 @@ def _hide_function(tokens: Sequence[Token], place: int) -> Token:
     token = tokens[place]
     if token.token_type is TokenType.VAR and token.text.upper() == "PIVOT_LONGER":
         return token_near(TokenType.UNPIVOT, token.text, token)
+    if token.text.upper() == "GROUPS" and _begins_frame(tokens, place):
+        return token_near(TokenType.ROWS, token.text, token)
     if token.token_type not in _NAMES or token.text.lower() not in _HIDDEN_FUNCTIONS:
         return token
     if place + 1 == len(tokens) or tokens[place + 1].token_type is not TokenType.L_PAREN:
@@ -322,6 +326,18 @@ def _hide_function(tokens: Sequence[Token], place: int) -> Token:
     if token.token_type is TokenType.FILTER and tokens[place - 1].token_type is TokenType.R_PAREN:
         return token
     return token_near(TokenType.VAR, _HIDDEN + token.text, token)
+
+
+def _begins_frame(tokens: Sequence[Token], place: int) -> bool:
+    """Whether the word at a place is the first one of a window, and not a name: the parser knows ROWS and RANGE
+    there.
+    """
+    if not 2 <= place < len(tokens) - 1 or tokens[place].token_type is not TokenType.VAR:
+        return False
+    window, opening, following = tokens[place - 2], tokens[place - 1], tokens[place + 1]
+    if opening.token_type is not TokenType.L_PAREN or window.token_type not in _BEFORE_WINDOW:
+        return False
+    return following.token_type is TokenType.NUMBER or following.text.upper() in _FRAME_STARTS
 
 
 def is_name(token: Token) -> bool:
