@@ -329,8 +329,8 @@ def _hide_function(tokens: Sequence[Token], place: int) -> Token:
 
 
 def _begins_frame(tokens: Sequence[Token], place: int) -> bool:
-    """Whether the word at a place is the first one of a window, and not a name: the parser knows ROWS and RANGE
-    there.
+    """Whether the word at a place is the first one of a window, and not a name. The parser knows ROWS and
+    RANGE there.
     """
     if not 2 <= place < len(tokens) - 1 or tokens[place].token_type is not TokenType.VAR:
         return False
