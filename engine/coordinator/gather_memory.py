@@ -7,7 +7,6 @@ from __future__ import annotations
 import threading
 
 from engine.access.principal import Limit, LimitName
-from engine.coordinator.lent_memory import LentMemory
 from engine.duckdb.spill import SpillDirectory
 from engine.errors import LimitExceeded
 
@@ -20,22 +19,13 @@ class MemoryPool:
         limit_bytes: What one statement may hold.
         total_limit_bytes: What all statements may hold together.
         spill: Where rows go that they may not hold; None: nowhere.
-        lent: What they take of the engine's memory; None where that is of no account.
     """
 
-    def __init__(
-        self,
-        limit_bytes: int,
-        total_limit_bytes: int,
-        spill: SpillDirectory | None = None,
-        lent: LentMemory | None = None,
-    ) -> None:
+    def __init__(self, limit_bytes: int, total_limit_bytes: int, spill: SpillDirectory | None = None) -> None:
         self.limit_bytes = limit_bytes
         self.total_limit_bytes = total_limit_bytes
         self.spill = spill
-        self._lent = lent
-        # Reentrant, as finalizers give back what they held, in whatever thread they run.
-        self._lock = threading.RLock()
+        self._lock = threading.Lock()
         self._held = 0
         self._on_disk = 0
 
@@ -61,8 +51,6 @@ class MemoryPool:
         """Hold more, or less where negative; False if that would be too much."""
         with self._lock:
             if nbytes > 0 and self._held + nbytes > self.total_limit_bytes:
-                return False
-            if self._lent is not None and not self._lent.take(nbytes):
                 return False
             self._held += nbytes
             return True
@@ -154,8 +142,8 @@ class MemoryReservation:
             )
         raise LimitExceeded(
             "All statements together gather more rows of other hosts than total_gather_limit_bytes "
-            f"allows ({total} bytes), or than is left of memory_limit_bytes: "
-            "try again later, or raise a limit."
+            f"allows ({total} bytes): "
+            "try again later, or raise the limit."
         )
 
     def give(self, nbytes: int) -> None:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.coordinator.answer_memory import answer_memory
 from engine.coordinator.gather_memory import MemoryPool
 from engine.coordinator.host_threads import HostThreads
-from engine.coordinator.lent_memory import LentMemory
 from engine.duckdb.constants import ConstantFolder
 from engine.duckdb.engine import Engine
 from engine.duckdb.spill import SpillDirectory
@@ -46,13 +44,11 @@ def open_resources(options: QueryOptions) -> Resources:
         options: Limits.
     """
     spill = _spill_directory(options)
-    engine = Engine(options.memory_limit_bytes, options.threads, spill)
-    lent = LentMemory(engine, options.memory_limit_bytes)
     return Resources(
-        engine,
+        Engine(options.memory_limit_bytes, options.threads, spill),
         ConstantFolder(),
-        MemoryPool(options.gather_limit_bytes, options.total_gather_limit_bytes, spill, lent),
-        answer_memory(options.memory_limit_bytes, lent),
+        MemoryPool(options.gathered_bytes, options.all_gathered_bytes, spill),
+        MemoryPool(options.key_answer_bytes, options.key_answer_bytes),
         HostThreads(options.peer_threads),
     )
 

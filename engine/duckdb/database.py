@@ -1,8 +1,7 @@
 """DuckDB databases, locked down.
 
 They are in memory and without tables of their own. They can read nothing but the Arrow objects that a
-statement is given: no network, no extensions, no Python variables, no files, and their settings are locked,
-but for how much memory they have. No text of a client can set anything: it is a query, or refused before.
+statement is given: no network, no extensions, no Python variables, no files, and their settings are locked.
 
 One exception the engine makes by itself: whoever knows the name of its spill directory may read and write
 there. So that name is random (`engine.duckdb.spill`), and all functions and statements by which it could be
@@ -61,8 +60,7 @@ def open_database(
     # As an option of the connection this limit is shown, but not kept to.
     spill_limit = () if spill is None else (f"SET GLOBAL max_temp_directory_size = '{spill.limit_bytes}B'",)
     depth = f"SET GLOBAL max_expression_depth = {MAX_EXPRESSION_DEPTH}"
-    unlocked = "SET GLOBAL allowed_configs = ['memory_limit']"
-    for statement in ("SET GLOBAL TimeZone = 'UTC'", depth, unlocked, *spill_limit, *before_locking):
+    for statement in ("SET GLOBAL TimeZone = 'UTC'", depth, *spill_limit, *before_locking):
         database.execute(statement)
     database.execute("SET lock_configuration = true")
     return database

@@ -7,6 +7,7 @@ own, so that names of its objects are seen by no other.
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
@@ -50,8 +51,10 @@ _MOST_ONES = 1 << 16
 _ONES = pa.Array.from_buffers(pa.uint8(), _MOST_ONES, [None, pa.py_buffer(b"\1" * _MOST_ONES)])
 """What rows without columns are to the engine, for all scans: few blocks have more."""
 _FAILURES = (*ENGINE_FAILURES, OSError, pa.ArrowException)
-_QUERIES = (duckdb.StatementType.SELECT, duckdb.StatementType.MULTI)
-"""The latter is a pivot without an IN: its values are a type first."""
+_QUERY = re.compile(r"\s*(?:\(|(?:SELECT|WITH|FROM|PIVOT)\b)", re.IGNORECASE)
+"""How a pivot without an IN begins, and what it is a part of. Its values are a type first, so that the engine
+takes it for several statements; and so it does for whatever else has one.
+"""
 
 
 @dataclass(frozen=True)
@@ -243,17 +246,6 @@ class Engine:
         shared, own = self._database.memory(), self._own_databases.memory()
         return EngineMemory(shared.nbytes + own.nbytes, shared.spilled_bytes + own.spilled_bytes)
 
-    def lend(self, nbytes: int) -> bool:
-        """Do without a part of the memory, for what statements hold beside the engine.
-
-        Args:
-            nbytes: How much from now on, in place of what it was before.
-
-        Returns:
-            Whether that is so; False where the statements that run cannot do without it.
-        """
-        return self._database.lend(nbytes)
-
     def small_query_slot(self, sql: str, read_bytes: int, deadline: Deadline) -> AbstractContextManager[None]:
         """The slot of a statement that computes in this process, as `SmallQuerySlots.occupy`; nothing for one
         that does so in a worker.
@@ -418,6 +410,25 @@ class _TooWideError(Exception):
     """
 
 
+def _query_of(statements: Sequence[duckdb.Statement], sql: str) -> duckdb.Statement:
+    """The query that a text is: nothing else is run, whatever the engine would make of it.
+
+    Args:
+        statements: The statements of the text.
+        sql: The text.
+
+    Raises:
+        Unsupported: It is something else, or more than one.
+    """
+    if len(statements) == 1:
+        kind = statements[0].type
+        if kind == duckdb.StatementType.SELECT or (
+            kind == duckdb.StatementType.MULTI and _QUERY.match(sql) is not None
+        ):
+            return statements[0]
+    raise Unsupported("Only a single query can be run.")
+
+
 class LocalRows:
     """A statement that runs in this process: `EngineRows`."""
 
@@ -461,9 +472,7 @@ class LocalRows:
             # Of a table as such, unlike a stream, the engine knows the number of rows, by which it orders
             # joins.
             connection.register(name, table)
-        query, *more = connection.extract_statements(sql)
-        if more or query.type not in _QUERIES:
-            raise Unsupported("Only a single query can be run.")
+        query = _query_of(connection.extract_statements(sql), sql)
         self._relation = (
             connection.sql(query, params=list(parameters)) if parameters else connection.sql(query)
         )

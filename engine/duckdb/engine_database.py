@@ -13,17 +13,18 @@ from engine.duckdb.engine_errors import Allowance, Failure, error_of
 from engine.duckdb.spill import SpillDirectory
 from engine.errors import LivestateError
 
-COUNTED_PART = 7 / 8
-"""Of the memory that a database may take, what the engine is told at the most. It counts its blocks, and
-takes up to an eighth more for what it does not count.
+SHARED_PART = 1 / 2
+"""Of the memory that statements may take, what the engine is told. A quarter is for rows of other hosts, an
+eighth for answers to keys (`engine.exec.query_options`). The rest is for what nobody counts: blocks on their
+way to the engine, rows on theirs to clients, statements that are parsed and planned, and an eighth that the
+engine takes beside what it counts.
 """
-UNCOUNTED_BYTES = 128 << 20
-"""That is not less where the memory is: 32 joins take 40 MiB beside 224, and there are blocks on their way to
-the engine, rows on theirs to clients, and statements that are parsed and planned.
-"""
-LEAST_COUNTED_PART = 1 / 2
-SMALL_COUNTED_PART, SMALL_COUNTED_BYTES = 5 / 8, 64 << 20
+SMALL_SHARED_PART, SMALL_SHARED_BYTES = 5 / 8, 64 << 20
 """Of a small memory it is told this part, up to these bytes: it sorts and joins nothing with less."""
+OWN_PART, BESIDE_OWN_BYTES, LEAST_OWN_PART = 7 / 8, 96 << 20, 5 / 8
+"""Of the memory that a principal may take, what its database is told: a part, or all but so many bytes if
+that is less, and another part at the least.
+"""
 _MEMORY = "SELECT sum(memory_usage_bytes), sum(temporary_storage_bytes) FROM duckdb_memory()"
 
 
@@ -84,7 +85,6 @@ class EngineDatabase:
         # Reentrant, as finalizers close results.
         self._lock = threading.RLock()
         self._connections: WeakSet[EngineConnection] = WeakSet()
-        self._lent = 0
         self._open()
 
     @property
@@ -114,19 +114,6 @@ class EngineDatabase:
             found = cursor.execute(_MEMORY).fetchone()
         return EngineMemory(*(int(each or 0) for each in found or (0, 0)))
 
-    def lend(self, nbytes: int) -> bool:
-        """As `Engine.lend`."""
-        with self._lock:
-            before, self._lent = self._lent, nbytes  # one that is opened meanwhile is told of it
-            database = self._database
-        try:
-            with database.cursor() as cursor:
-                cursor.execute(f"SET GLOBAL memory_limit = '{self._counted - nbytes}B'")
-        except duckdb.Error:
-            self._lent = before
-            return False  # its statements have more in use, or it broke, and is opened anew
-        return True
-
     def error(self, failure: Failure) -> LivestateError:
         """What to raise for a failure; where the database is broken, statements that come after get another
         one.
@@ -150,16 +137,19 @@ class EngineDatabase:
 
     def _open(self) -> None:
         self._place = None if self._spill is None else self._spill.place(self._spill_part)
-        self._database = open_database(self._counted - self._lent, self._threads, self._place)
-
-    @property
-    def _counted(self) -> int:
-        """What the engine is told of while it lends nothing."""
+        allowance = self.allowance
         # What a worker takes beside its limit has room of its own (`engine.duckdb.worker_process`).
-        return self.allowance.nbytes if self.allowance.in_worker else counted_bytes(self.allowance.nbytes)
+        counted = allowance.nbytes
+        if not allowance.in_worker:
+            counted = shared_bytes(counted) if allowance.limit is None else own_bytes(counted)
+        self._database = open_database(counted, self._threads, self._place)
 
 
-def counted_bytes(nbytes: int) -> int:
-    """What the engine is told of the memory that a database may take, in bytes."""
-    least = max(nbytes * LEAST_COUNTED_PART, min(nbytes * SMALL_COUNTED_PART, SMALL_COUNTED_BYTES))
-    return int(max(least, min(nbytes * COUNTED_PART, nbytes - UNCOUNTED_BYTES)))
+def shared_bytes(nbytes: int) -> int:
+    """What the engine is told of the memory that statements may take, in bytes."""
+    return int(max(nbytes * SHARED_PART, min(nbytes * SMALL_SHARED_PART, SMALL_SHARED_BYTES)))
+
+
+def own_bytes(nbytes: int) -> int:
+    """What a database is told of the memory that its principal may take, in bytes."""
+    return int(max(nbytes * LEAST_OWN_PART, min(nbytes * OWN_PART, nbytes - BESIDE_OWN_BYTES)))

@@ -8,13 +8,17 @@ from pathlib import Path
 
 from engine.plan.split.sizes import DEFAULT_LIMIT_BYTES
 
+LEAST_KEY_ANSWER_BYTES = 16 << 20
+"""What answers to keys may take where memory is small: a message may ask for many."""
+
 
 @dataclass(frozen=True)
 class QueryOptions:
     """Limits of the query service.
 
     Attributes:
-        memory_limit_bytes: Memory of the engine for all queries together, beyond the cached state they read.
+        memory_limit_bytes: Memory of all queries together, beyond the cached state they read: that of the
+            engine, of gathered rows and of answers to keys.
         threads: Threads of the engine for all queries together.
         statement_timeout_seconds: Time that a statement may take until its last batch is read; None for no
             limit.
@@ -29,8 +33,9 @@ class QueryOptions:
         merge_table_bytes: Arrow bytes of hosts' rows up to which a merge reads them as a table; where it can,
             it reads more as they come.
         gather_limit_bytes: Arrow bytes of hosts' rows that one statement may hold in memory for its merge;
-            more of them go to the spill directory.
-        total_gather_limit_bytes: What all statements may hold together.
+            more of them go to the spill directory. None: as much as all together.
+        total_gather_limit_bytes: What all statements may hold together; None: a quarter of
+            `memory_limit_bytes`.
         broadcast_limit_bytes: Arrow bytes that a statement may send to every host to be joined there.
         peer_threads: Threads that wait for one host, for all statements together.
         spill_directory: Directory for what the engine's memory does not hold, used for nothing else: it is
@@ -49,8 +54,8 @@ class QueryOptions:
     cached_statements: int = 1000
     statement_bytes: int | None = None
     merge_table_bytes: int = 8 << 20
-    gather_limit_bytes: int = 1 << 30
-    total_gather_limit_bytes: int = 2 << 30
+    gather_limit_bytes: int | None = None
+    total_gather_limit_bytes: int | None = None
     broadcast_limit_bytes: int = DEFAULT_LIMIT_BYTES
     peer_threads: int = 32
     spill_directory: Path | None = None
@@ -76,3 +81,19 @@ class QueryOptions:
     def kept_answer_bytes(self) -> int:
         """Bytes of answers that are kept."""
         return self.memory_limit_bytes // 32 if self.answer_bytes is None else self.answer_bytes
+
+    @property
+    def all_gathered_bytes(self) -> int:
+        """Bytes of gathered rows of all statements."""
+        total = self.total_gather_limit_bytes
+        return self.memory_limit_bytes // 4 if total is None else total
+
+    @property
+    def gathered_bytes(self) -> int:
+        """Bytes of gathered rows of one statement."""
+        return self.all_gathered_bytes if self.gather_limit_bytes is None else self.gather_limit_bytes
+
+    @property
+    def key_answer_bytes(self) -> int:
+        """Bytes of answers to keys that clients have not taken, of all streams."""
+        return max(self.memory_limit_bytes // 8, LEAST_KEY_ANSWER_BYTES)

@@ -45,7 +45,7 @@ SENDER_NICENESS = 19
 """Of the threads that make and send inputs. They stand for other machines, and leave the processors of this
 one to the host and to the client whose lookups are timed.
 """
-SWELLING_STEP_MIB = 100
+SWELLING_STEP_MIB = 25
 SLOWEST = 10
 _MOST_OF_TWIN = 50
 """So often the host without the hidden rows is asked whether it ever says what the other does."""

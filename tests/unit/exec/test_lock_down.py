@@ -111,6 +111,21 @@ def engine() -> Iterator[Engine]:
     found.close()
 
 
+BEGINNINGS = (
+    *(
+        "EXPLAIN",
+        "EXPLAIN ANALYZE",
+        "CREATE TABLE leak AS",
+        "CREATE TEMP TABLE leak AS",
+        "CREATE VIEW leak AS",
+    ),
+    *(
+        "PREPARE leak AS",
+        "INSERT INTO leak",
+        "SET VARIABLE leak =",
+        "/* SELECT */ CREATE MACRO leak() AS TABLE",
+    ),
+)
 ENGINE_STATEMENTS = (
     "SELECT * FROM '{path}'",
     "SELECT * FROM read_text('{path}')",
@@ -125,6 +140,9 @@ ENGINE_STATEMENTS = (
     "SELECT 1; SET memory_limit = '10GB'",
     "SET memory_limit = '10GB'; SELECT 1",
     "EXPLAIN SELECT 1",
+    *(f"{begin} PIVOT (SELECT 1 AS a, 2 AS b) ON a USING sum(b)" for begin in BEGINNINGS),
+    "",
+    "-- nothing",
     "SET GLOBAL threads = 8",
     "SET enable_external_access = true",
     "SET lock_configuration = false",

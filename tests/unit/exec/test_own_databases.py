@@ -15,14 +15,16 @@ import pyarrow as pa
 import pytest
 
 from engine.access.principal import EngineLimit, Limit
+from engine.coordinator.resources import open_resources
 from engine.duckdb.deadline import Deadline
 from engine.duckdb.engine import Engine, EngineRows
-from engine.duckdb.engine_database import EngineDatabase, counted_bytes
+from engine.duckdb.engine_database import EngineDatabase, own_bytes, shared_bytes
 from engine.duckdb.engine_errors import Allowance, Failure
 from engine.duckdb.own_databases import LEAST_BYTES, MOST_KEPT, OwnDatabases
 from engine.duckdb.spill import SpillDirectory
 from engine.duckdb.worker_memory import WorkerMemory
 from engine.errors import Defect, LimitExceeded, Unavailable
+from engine.exec.query_options import QueryOptions
 
 MIB = 1 << 20
 MEMORY = 1 << 30
@@ -45,9 +47,33 @@ def test_the_engine_is_told_of_less_than_it_may_take(in_worker: bool, told: str)
     assert found == (told,)
 
 
-@pytest.mark.parametrize(("whole", "counted"), [(80, 50), (120, 64), (300, 172), (512, 384), (2048, 1792)])
-def test_small_hosts_count_less(whole: int, counted: int) -> None:
-    assert counted_bytes(whole * MIB) == counted * MIB
+@pytest.mark.parametrize(("whole", "told"), [(80, 50), (120, 64), (300, 150), (2048, 1024)])
+def test_the_engine_is_told_of_half(whole: int, told: int) -> None:
+    assert shared_bytes(whole * MIB) == told * MIB
+
+
+@pytest.mark.parametrize(("whole", "told"), [(80, 50), (300, 204), (512, 416), (2048, 1792)])
+def test_small_databases_of_principals_are_told_less(whole: int, told: int) -> None:
+    assert own_bytes(whole * MIB) == told * MIB
+    database = EngineDatabase(Allowance(whole * MIB, Limit(whole * MIB, "desk")), 1, None)
+    with database.connect().duckdb as connection:
+        found = connection.execute("SELECT parse_formatted_bytes(current_setting('memory_limit'))").fetchone()
+    database.close()
+    assert found is not None
+    assert found[0] == pytest.approx(told * MIB, rel=0.1)
+
+
+@pytest.mark.parametrize("whole", [128 * MIB, 200 * MIB, 2 << 30, (7 << 40) + 1])
+def test_the_parts_of_the_memory_add_up(whole: int) -> None:
+    """With what the engine takes beside what it counts."""
+    options = QueryOptions(memory_limit_bytes=whole)
+    beside = [options.all_gathered_bytes, options.key_answer_bytes]
+    assert shared_bytes(whole) * 9 / 8 + sum(beside) <= whole
+    assert options.gathered_bytes <= options.all_gathered_bytes
+    resources = open_resources(options) if whole <= MEMORY else None
+    if resources is not None:
+        assert [resources.memory.total_limit_bytes, resources.key_answers.total_limit_bytes] == beside
+        resources.close()
 
 
 def limit_of(owner: str, nbytes: int = LIMIT) -> EngineLimit:
