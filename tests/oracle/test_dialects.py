@@ -1,0 +1,43 @@
+"""Statements in other dialects: three hosts answer what the same question in DuckDB's dialect says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+from engine.service import Session
+from tests.oracle.plain_duckdb import PlainDuckDB
+from tests.oracle.systems import cluster_in
+from tests.oracle.written import DIRECTORY, written_dataset
+
+_PAIR = re.compile(r"^## (\w+)\n(.*?)\n=>\n(.*?)(?=\n\s*\n## |\s*\Z)", re.DOTALL | re.MULTILINE)
+PAIRS = _PAIR.findall((DIRECTORY / "dialects.txt").read_text())
+"""Dialect, statement, and what it means in DuckDB's."""
+
+
+def values(rows: pa.Table) -> Sequence[Sequence[str]]:
+    """What rows have, whatever columns are called, and whatever kind of number it is."""
+    return [[repr(plain(value)) for value in column.to_pylist()] for column in rows.columns]
+
+
+def plain(value: Any) -> Any:
+    if isinstance(value, list):
+        return [plain(each) for each in value]
+    return round(float(value), 9) if isinstance(value, int | float | Decimal) else value
+
+
+def test_other_dialects_mean_what_they_say() -> None:
+    dataset = written_dataset(1)
+    oracle, differences = PlainDuckDB(dataset.live), []
+    with cluster_in(dataset) as cluster:
+        service = next(iter(cluster.services.values()))
+        for dialect, statement, meaning in PAIRS:
+            found = service.execute(statement, session=Session(dialect=dialect)).read_all()
+            if values(found) != values(oracle.answer(meaning)):
+                differences.append(f"{dialect}: {statement}")
+    assert len(PAIRS) == 60
+    assert not differences, "\n".join(differences)
