@@ -111,21 +111,17 @@ def engine() -> Iterator[Engine]:
     found.close()
 
 
-BEGINNINGS = (
-    *(
-        "EXPLAIN",
-        "EXPLAIN ANALYZE",
-        "CREATE TABLE leak AS",
-        "CREATE TEMP TABLE leak AS",
-        "CREATE VIEW leak AS",
-    ),
-    *(
-        "PREPARE leak AS",
-        "INSERT INTO leak",
-        "SET VARIABLE leak =",
-        "/* SELECT */ CREATE MACRO leak() AS TABLE",
-    ),
+OF_PIVOTS = (
+    "EXPLAIN",
+    "EXPLAIN ANALYZE",
+    "CREATE TABLE leak AS",
+    "CREATE VIEW leak AS",
+    "INSERT INTO leak",
+    "PREPARE leak AS",
+    "SET VARIABLE leak =",
+    "/* SELECT */ CREATE MACRO leak() AS TABLE",
 )
+"""What is several statements to the engine, as such a pivot is."""
 ENGINE_STATEMENTS = (
     "SELECT * FROM '{path}'",
     "SELECT * FROM read_text('{path}')",
@@ -140,7 +136,7 @@ ENGINE_STATEMENTS = (
     "SELECT 1; SET memory_limit = '10GB'",
     "SET memory_limit = '10GB'; SELECT 1",
     "EXPLAIN SELECT 1",
-    *(f"{begin} PIVOT (SELECT 1 AS a, 2 AS b) ON a USING sum(b)" for begin in BEGINNINGS),
+    *(f"{begin} PIVOT (SELECT 1 AS a, 2 AS b) ON a USING sum(b)" for begin in OF_PIVOTS),
     "",
     "-- nothing",
     "SET GLOBAL threads = 8",
