@@ -34,11 +34,12 @@ PARTITION = Path("bank", "accounts", "2")
 
 
 def options(host: str, hosts: int, silent_seconds: float = 3600.0) -> FollowerOptions:
-    """Of a host that has all partitions, as the others do."""
+    """Of a host that has all partitions, as the others do. It waits for none that is not there."""
     snapshots = SnapshotOptions(
         EPOCHS_BETWEEN * EPOCH_WEIGHT,
         SnapshotRetention(kept=1, tail_seconds=0),
         rank=lambda definition, partition: "abc".index(host),
+        patience_seconds=min(SnapshotOptions.patience_seconds, silent_seconds),
         look_seconds=0.01,
         replicas=lambda definition, partition: hosts,
         host=host,
