@@ -4,6 +4,7 @@ nothing else.
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,6 +33,8 @@ _ROW_NUMBER = "rowid"
 """A column that the engine's tables have by themselves, and scans have not. (Columns that a text does not
 name change nothing.)
 """
+_FIXED_LENGTH = re.compile(r"""(?P<quoted>"[^"]*"|'[^']*')|\[\d+\]""")
+"""The length of an array in the name of a type, or what may look like one."""
 
 
 class Binder:
@@ -230,7 +233,7 @@ class Binder:
 
     def _arrow_schema(self, columns: Sequence[ReadColumn], deadline: Deadline) -> pa.Schema:
         """The schema that the engine gives to columns of these types."""
-        nulls = ", ".join(cast_text("NULL", column.type) for column in columns)
+        nulls = ", ".join(cast_text("NULL", _FIXED_LENGTH.sub(_as_list, column.type)) for column in columns)
         with hold_lock(self._lock, deadline):
             try:
                 with self._database.sql(f"SELECT {nulls}").to_arrow_reader(1) as reader:
@@ -251,6 +254,13 @@ class Binder:
         """Let go of the database."""
         with self._lock:
             self._database.close()
+
+
+def _as_list(found: re.Match[str]) -> str:
+    """A list in the place of an array of a fixed length, as results have it: the engine makes room for all
+    values of an array, also where it is NULL.
+    """
+    return found["quoted"] or "[]"
 
 
 def _needs_worker(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from collections.abc import Iterator
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ from engine.duckdb.engine import Engine
 from engine.duckdb.engine_errors import NotBoundError
 from engine.errors import Unsupported
 from engine.model.schema import define_store
+from engine.plan.query_text import ReadColumn
 from engine.plan.statement import ReadyStatement, make_ready
 from engine.sql.literals import lift
 
@@ -131,3 +133,18 @@ def test_what_is_not_one_right_query_is_not_bound(engine: Engine, sql: str) -> N
 def test_a_type_that_cannot_be_sent_is_refused(engine: Engine) -> None:
     with pytest.raises(Unsupported, match="BIT"):
         engine.binder.schema(engine.binder.columns("SELECT '101'::BIT AS bits", {}), NO_DEADLINE)
+
+
+def test_arrays_of_a_fixed_length_are_lists_however_long() -> None:
+    """The engine makes room for all values of an array, also where it is NULL, and counts nothing of it."""
+    binder = Binder(None)
+    nested, expected = "INTEGER", pa.int32()
+    for _ in range(14):
+        nested = f'STRUCT(a {nested}, "b[5]""[6]" INTEGER[100000][2])'
+        fields = [("a", expected), ('b[5]"[6]', pa.list_(pa.list_(pa.int32())))]
+        expected = pa.struct([pa.field(*field) for field in fields])
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    found = binder.schema([ReadColumn("x", nested), ReadColumn("e", "ENUM('a[7]', 'b')[3]")], NO_DEADLINE)
+    assert found == pa.schema([("x", expected), ("e", pa.list_(pa.string()))])
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 << 10
+    binder.close()
