@@ -37,12 +37,17 @@ class EventWatch:
         self._peers = peers
         self._events = events
         self._decisions = decisions
+        self._is_ending = False
         self._stopping = Event()
         self._thread = Thread(target=self._run, name="events", daemon=True)
 
     def start(self) -> None:
         """Begin to watch."""
         self._thread.start()
+
+    def note_end(self) -> None:
+        """Take note that the host was told to end."""
+        self._is_ending = True
 
     def stop(self) -> None:
         """Watch no longer. May be called again."""
@@ -63,7 +68,7 @@ class EventWatch:
         """Look at the host, and log what has changed."""
         groups, _ = self._follower.report()
         others = {} if self._peers is None else self._peers.others_alive()
-        look = HostLook(time.time_ns() // 1000, self._follower.has_caught_up, groups, others)
+        look = HostLook(time.time_ns() // 1000, self._follower.has_caught_up, groups, others, self._is_ending)
         for event in self._events.observe(look):
             _log.log(event.level, "%s", event.message)
         if self._decisions is not None:

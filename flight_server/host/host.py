@@ -290,6 +290,8 @@ class Host:
 
     def drain(self) -> None:
         """Take no new statements from now on, and tell other hosts so; `stop` comes next."""
+        if self._events is not None:
+            self._events.note_end()
         if self._server is not None:
             self._server.drain.begin(is_final=True)
 

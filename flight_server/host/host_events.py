@@ -27,12 +27,14 @@ class HostLook:
         is_ready: Whether it has caught up with the changelog once.
         groups: Its store groups.
         alive: Which of the other hosts it has heard of lately; None: it never heard of that host.
+        is_ending: Whether it was told to end: others may have been told so with it.
     """
 
     now: int
     is_ready: bool
     groups: Mapping[GroupName, GroupReport]
     alive: Mapping[HostName, bool | None] = field(default_factory=dict)
+    is_ending: bool = False
 
 
 @dataclass(frozen=True)
@@ -78,8 +80,9 @@ class HostEvents:
             found += self._lag(name, group, look.now)
             found += self._migrations(name, group)
             found += self._problem(name, group.problem)
-        for host, alive in sorted(look.alive.items()):
-            found += self._failover(host, alive)
+        if not look.is_ending:
+            for host, alive in sorted(look.alive.items()):
+                found += self._failover(host, alive)
         return found
 
     def _readiness(self, look: HostLook) -> list[HostEvent]:

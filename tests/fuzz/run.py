@@ -8,7 +8,7 @@ import os
 import sys
 import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.duckdb.worker_pool import CRASH
+from engine.errors import LimitExceeded
 from tests.fuzz.access import GuardedHosts, difference, stranger_fault
 from tests.fuzz.calls import Answer, Call, Caller, fault, outcome
 from tests.fuzz.functions import function_text
@@ -49,6 +50,8 @@ SWELLING_STEP_MIB = 25
 SLOWEST = 10
 _MOST_OF_TWIN = 50
 """So often the host without the hidden rows is asked whether it ever says what the other does."""
+_MOST_LIMITED = 4
+"""Inputs that are kept for a crash that the host's log tells of a moment after its answer."""
 _SUMMARY_SECONDS = 60.0
 _LOG_CHARACTERS = 1_000_000
 """Of what the host said, the end: it has the traceback of an incident."""
@@ -257,6 +260,8 @@ class _Run:
         self._lock = threading.Lock()
         self._restarting = threading.Lock()
         self._under_way: dict[int, Call] = {}
+        self._limited: deque[Call] = deque(maxlen=_MOST_LIMITED)
+        self._crashes = 0
         self._host_bound, self._worker_bound = MOST_MIB, MOST_OF_WORKER_MIB
         self._ends_at = None if plan.seconds is None else time.monotonic() + plan.seconds
         self._long = self._numbers(LONG_KINDS)
@@ -326,6 +331,9 @@ class _Run:
             if wrong is not None:
                 self._add(wrong, [call])
             self._look_at_memory(call)
+            if outcome(answer) == LimitExceeded.__name__:
+                self._limited.append(call)
+                self.look_for_crashes()
         return caller
 
     def _look_at_memory(self, call: Call) -> None:
@@ -338,10 +346,17 @@ class _Run:
             self._add(f"a worker took {worker} MiB", [call, *self._under_way.values()])
 
     def look_for_crashes(self) -> None:
-        """Add what the host said of processes of statements that crashed."""
-        for line in self._host.said.splitlines():
-            if " ERROR " in line and CRASH.partition("%")[0] in line:
-                self._add(line, [])
+        """Add what the host has said of processes of statements that crashed, with the inputs that were told
+        of a limit lately: so is whoever's process has crashed.
+        """
+        lines = [
+            line
+            for line in self._host.said.splitlines()
+            if " ERROR " in line and CRASH.partition("%")[0] in line
+        ]
+        for line in lines[self._crashes :]:
+            self._add(line, [*self._limited, *self._under_way.values()])
+        self._crashes = len(lines)
 
     def _note(self, call: Call, answer: Answer, seconds: float) -> None:
         found = self.results

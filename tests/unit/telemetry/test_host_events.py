@@ -89,3 +89,10 @@ def test_failover_is_told_once_each_way() -> None:
     _ = told[0].pop()  # ready
     gone = "Host b does not answer any more: statements go on without it."
     assert told == [[], [], ["Host b answers."], [], [gone], [], ["Host b answers again."]]
+
+
+def test_a_host_that_ends_says_nothing_of_others_that_end_with_it() -> None:
+    events, b = HostEvents(), HostName("b")
+    events.observe(HostLook(0, is_ready=True, groups={}, alive={b: True}))
+    assert events.observe(HostLook(1, is_ready=True, groups={}, alive={b: False}, is_ending=True)) == []
+    assert len(events.observe(HostLook(2, is_ready=True, groups={}, alive={b: False}))) == 1
