@@ -78,6 +78,10 @@ WORKER_NICENESS = 5
 CRASH = "The process of a statement was ended by a signal: %s."
 _WANT_OF_MEMORY = (signal.SIGABRT, signal.SIGKILL)
 """How a process ends that is refused memory, or is the system's choice when there is none."""
+NO_THREAD_MEMORY = 127
+"""The exit status of a process that has no memory for a new thread's variables: so the C library ends it, with a
+line of its own.
+"""
 _STREAMED_ROWS = 122_880
 _MOMENT_SECONDS = 0.1
 """How long a process may take to be ready for the next statement once it is told that this one is over."""
@@ -459,6 +463,8 @@ class WorkerSession:
             _log.log(logging.WARNING if is_expected else logging.ERROR, CRASH, signal.strsignal(-status))
             return lack_of_memory(self._limit)
         _log.warning("The process of a statement ended with status %d.", status)
+        if status == NO_THREAD_MEMORY:
+            return lack_of_memory(self._limit)
         return Unavailable("The process that this statement ran in ended: try again, or see the host's log.")
 
     def close(self) -> None:

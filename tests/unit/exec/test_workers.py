@@ -26,6 +26,7 @@ from engine.duckdb.spill import SpillDirectory
 from engine.duckdb.worker_messages import NEXT, EngineSettings, RunJob, decode_failure, encode_failure
 from engine.duckdb.worker_pool import (
     CRASH,
+    NO_THREAD_MEMORY,
     WORKER_NICENESS,
     IdleWorkers,
     Worker,
@@ -309,6 +310,19 @@ def test_a_worker_that_dies_ends_its_statement_alone(
         assert answer(survivor.run("SELECT repeat('x', 2) AS r", {}, (), Deadline(60.0))) == [{"r": "xx"}]
     crashing.close()
     other.close()
+
+
+@pytest.mark.parametrize(("status", "told"), [(NO_THREAD_MEMORY, LimitExceeded), (1, Unavailable)])
+def test_a_worker_without_memory_for_a_thread_has_met_the_limit(
+    engine: Engine, status: int, told: type[LivestateError], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When that happens no test can say: here the process is ended, and its status put in the place of it."""
+    monkeypatch.setattr(Worker, "end_status", lambda _: status)
+    with closing(engine.run("SELECT repeat('x', 2) FROM range(400000)", {}, (), Deadline(60.0))) as rows:
+        assert isinstance(rows, WorkerRows)
+        rows._session._worker.kill()
+        with pytest.raises(told):
+            list(rows)
 
 
 def test_why_a_statement_failed_is_heard_of_a_worker_that_is_gone() -> None:
