@@ -15,6 +15,7 @@ from collections.abc import Sequence
 import duckdb
 
 from engine.duckdb.spill import SpillPlace
+from engine.sql.dialect_functions import DIALECT_FUNCTIONS
 from engine.sql.parse import MAX_DEPTH, MAX_TERMS
 
 MAX_EXPRESSION_DEPTH = MAX_TERMS + MAX_DEPTH
@@ -60,7 +61,13 @@ def open_database(
     # As an option of the connection this limit is shown, but not kept to.
     spill_limit = () if spill is None else (f"SET GLOBAL max_temp_directory_size = '{spill.limit_bytes}B'",)
     depth = f"SET GLOBAL max_expression_depth = {MAX_EXPRESSION_DEPTH}"
-    for statement in ("SET GLOBAL TimeZone = 'UTC'", depth, *spill_limit, *before_locking):
+    for statement in (
+        "SET GLOBAL TimeZone = 'UTC'",
+        depth,
+        *spill_limit,
+        *before_locking,
+        *DIALECT_FUNCTIONS,
+    ):
         database.execute(statement)
     database.execute("SET lock_configuration = true")
     return database

@@ -23,6 +23,7 @@ from engine.sql.chained_calls import (
     mark_chained_calls,
     read_chained_calls,
 )
+from engine.sql.dialect_meanings import say_in_engine_terms
 from engine.sql.engine_dialect import EngineDialect, token_near
 from engine.sql.functions import TABLE_FUNCTIONS, function_name, is_refused, session_column
 from engine.sql.lexer import blanks_end
@@ -303,11 +304,31 @@ def _tree(source: SourceText, body: str, dialect: str) -> exp.Expr:
         raise Unsupported("One statement at a time: send each on its own.")
     _check_written_size(statements[0])
     _check_depth(statements[0])
+    _translate(statements[0], dialect)
     _read_arrows(source, tokens if dialect == "duckdb" else (), statements[0])
     _check_intervals(source, tokens if dialect == "duckdb" else ())
     _check_clock_arguments(source, statements[0])
     _write_out_names(statements[0], dialect)
     return _balance_conditions(_write_out_literals(source, statements[0], dialect))
+
+
+def _translate(tree: exp.Expr, dialect: str) -> None:
+    """Have a statement of another dialect mean in the engine's what it means there."""
+    if dialect == "duckdb":
+        return
+    try:
+        say_in_engine_terms(tree, dialect)
+        _check_written_size(tree)
+    except LivestateError:
+        raise
+    except RecursionError as error:
+        raise InvalidInput(_TOO_DEEP) from error
+    except Exception as error:
+        # The parser takes functions without their arguments.
+        raise InvalidInput(
+            f"The statement cannot be translated from the dialect {dialect!r}: a function in it lacks "
+            "arguments, or has others than it takes."
+        ) from error
 
 
 def _statements(tokens: Sequence[Token], text: str, dialect: Dialect) -> list[exp.Expr]:
