@@ -138,12 +138,11 @@ def idle_workers() -> Iterator[None]:
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The one Spark session of a test run, started by the first test that asks for it."""
     from spark_pipeline.kafka_jars import connector_jars, jars_directory  # noqa: PLC0415  as below
-    from tests.support.spark_session import start_session  # noqa: PLC0415  pyspark takes half a second to import, and most tests do without
+    from tests.support.spark_session import QUICK_SETTINGS, start_session  # noqa: PLC0415  pyspark takes half a second to import, and most tests do without
 
     settings = {
         "spark.driver.memory": "2g",
-        # The quick compiler alone: a test run is over before the optimising one pays off.
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        **QUICK_SETTINGS,
         # Small, so that a test can exceed it.
         "spark.driver.maxResultSize": "32m",
         # Not on the class path: the file of Spark's classes is one of its class path, and of no other.

@@ -79,8 +79,8 @@ CRASH = "The process of a statement was ended by a signal: %s."
 _WANT_OF_MEMORY = (signal.SIGABRT, signal.SIGKILL)
 """How a process ends that is refused memory, or is the system's choice when there is none."""
 NO_THREAD_MEMORY = 127
-"""The exit status of a process that has no memory for a new thread's variables: so the C library ends it, with a
-line of its own.
+"""The exit status of a process that has no memory for a new thread's variables: so the C library ends it,
+with a line of its own.
 """
 _STREAMED_ROWS = 122_880
 _MOMENT_SECONDS = 0.1

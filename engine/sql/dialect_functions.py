@@ -18,8 +18,25 @@ _OVERLOADS: Mapping[str, tuple[str, ...]] = {
         "(a DOUBLE, b DOUBLE) AS a / b",
         "(a INTERVAL, b DOUBLE) AS a / b",
     ),
+    # The quotient without its fraction.
+    "whole_quotient": (
+        "(a BIGINT, b BIGINT) AS a // b",
+        "(a HUGEINT, b HUGEINT) AS a // b",
+        "(a BIGINT, b HUGEINT) AS a // b",
+        "(a HUGEINT, b BIGINT) AS a // b",
+        "(a DOUBLE, b DOUBLE) AS CAST(trunc(a / b) AS BIGINT)",
+    ),
     # What a cast to a whole number is given, where that cuts fractions off.
     "without_fraction": (
+        "(a BIGINT) AS a",
+        "(a HUGEINT) AS a",
+        "(a DOUBLE) AS trunc(a)",
+        "(a DECIMAL(38, 12)) AS trunc(a)",
+        "(a VARCHAR) AS trunc(TRY_CAST(a AS DECIMAL(38, 12)))",
+        "(a BOOLEAN) AS a",
+    ),
+    # Likewise, where a text that is no number is an error.
+    "strictly_without_fraction": (
         "(a BIGINT) AS a",
         "(a HUGEINT) AS a",
         "(a DOUBLE) AS trunc(a)",
@@ -38,11 +55,13 @@ _OVERLOADS: Mapping[str, tuple[str, ...]] = {
     ),
     # A date and some days, weeks, months or years is a date.
     "move_by": (
-        "(d DATE, i INTERVAL) AS CAST(d + i AS DATE)",
-        "(d TIMESTAMP, i INTERVAL) AS d + i",
-        "(d TIMESTAMPTZ, i INTERVAL) AS d + i",
-        "(d TIMESTAMP_NS, i INTERVAL) AS d + i",
-        "(d VARCHAR, i INTERVAL) AS CAST(d AS TIMESTAMP) + i",
+        "(i INTERVAL, d DATE) AS CAST(d + i AS DATE)",
+        "(i INTERVAL, d TIMESTAMP) AS d + i",
+        "(i INTERVAL, d TIMESTAMPTZ) AS d + i",
+        "(i INTERVAL, d TIMESTAMP_NS) AS d + i",
+        "(i INTERVAL, d TIME) AS d + i",
+        "(i INTERVAL, d INTERVAL) AS d + i",
+        "(i INTERVAL, d VARCHAR) AS CAST(d AS TIMESTAMP) + i",
     ),
     # So is the beginning of its week, month or year.
     "begin_of": (
@@ -51,10 +70,22 @@ _OVERLOADS: Mapping[str, tuple[str, ...]] = {
         "(unit, d TIMESTAMPTZ) AS date_trunc(unit, d)",
         "(unit, d TIMESTAMP_NS) AS date_trunc(unit, d)",
     ),
+    # How many units have passed between two times.
+    "complete_units": (
+        "(unit, a TIMESTAMP, b TIMESTAMP) AS datesub(unit, a, b)",
+        "(unit, a TIMESTAMPTZ, b TIMESTAMPTZ) AS datesub(unit, a, b)",
+        "(unit, a VARCHAR, b VARCHAR) AS datesub(unit, CAST(a AS TIMESTAMP), CAST(b AS TIMESTAMP))",
+        "(unit, a VARCHAR, b TIMESTAMP) AS datesub(unit, CAST(a AS TIMESTAMP), b)",
+        "(unit, a TIMESTAMP, b VARCHAR) AS datesub(unit, a, CAST(b AS TIMESTAMP))",
+    ),
     # Elements of an array by their places from 0, and values of a map by their keys.
     "at_index": (
         "(a, i BIGINT) AS CASE WHEN typeof(a) LIKE 'MAP(%' THEN a[i] WHEN i >= 0 THEN a[i + 1] END",
         "(a, i VARCHAR) AS a[i]",
+        "(a, i DATE) AS map_extract_value(a, i)",
+        "(a, i TIMESTAMP) AS map_extract_value(a, i)",
+        "(a, i DOUBLE) AS map_extract_value(a, i)",
+        "(a, i BOOLEAN) AS map_extract_value(a, i)",
     ),
 }
 DIALECT_FUNCTIONS = tuple(

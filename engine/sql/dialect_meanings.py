@@ -8,13 +8,16 @@ PostgreSQL, Snowflake, BigQuery, MySQL, Trino and SQL Server.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Mapping, Sequence, Set
+from contextlib import suppress
 from functools import lru_cache
 
-from sqlglot import exp
+from sqlglot import ErrorLevel, exp
 from sqlglot.dialects.dialect import Dialect, Dialects
+from sqlglot.errors import UnsupportedError
 
 from engine.errors import Unsupported
+from engine.sql.engine_dialect import EngineDialect
 from engine.sql.output_names import name_outputs_around
 
 _BEGINNING = "A substring's beginning"
@@ -39,14 +42,15 @@ _DECIMAL_DEFAULTS: Mapping[str, tuple[int, int]] = {
 """Digits, and those behind the point, of a DECIMAL that does not say them."""
 _CUTS_FRACTIONS = _SPARK | _TSQL | {"sqlite", "clickhouse", "teradata"}
 _ROUNDS_AWAY = _MYSQL | _TRINO | {"snowflake", "bigquery", "oracle"}
+_PARTS_BY_NAME = {*(("microsecond", each) for each in _MYSQL), *(("millisecond", each) for each in _TRINO)}
+_WEEK_CODES = {"SUNDAY": "%U", "MONDAY": "%W"}
+"""Of strftime, by the first day of a week."""
+_PARTS_OF_SECONDS = {"MILLISECOND": 1_000, "MICROSECOND": 1_000_000}
+_SIZED_TEXTS = ("varchar", "char", "nvarchar", "nchar")
+_CUTS_TEXTS = _POSTGRES | _MYSQL | _TRINO | _TSQL | {"redshift"}
 _DATE_UNITS = frozenset({"day", "week", "month", "quarter", "year"})
-_WHOLE_TYPES = (
-    *("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT"),
-    *("UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT"),
-)
-_CHOSEN = "whole where"
-"""Of a quotient: the conditions under which it is a whole number."""
 _FIRST = "first index"
+_NAMES_AGGREGATE = "names an aggregate"
 _ARRAYS = (exp.Array, exp.Split, exp.ArrayAgg, exp.ArrayUniqueAgg, exp.Filter)
 """What is known to give an array, and no map."""
 _INDEXED_TYPES = (exp.DType.UNKNOWN, exp.DType.ARRAY)
@@ -68,13 +72,17 @@ _POSTGRES_TEMPLATES = {
     "FM%uay": "%A",
     "%uy": "%a",
     "F%month": "%B",
+    "MS": "%g",
+    "US": "%f",
     "AM": "%p",
     "PM": "%p",
     "Mon": "%b",
 }
 """What sqlglot leaves of words in templates of to_char, and what they are."""
-_POSTGRES_WORD = re.compile("FM%uay|%uy|F%month|AM|PM|Mon(?!th)")
+_POSTGRES_WORD = re.compile("FM%uay|%uy|F%month|MS|US|AM|PM|Mon(?!th)")
 _QUOTED = re.compile(r"""'([^'%]*)'|"([^"%]*)\"""")
+_GROUP = re.compile(r"\$(\d)")
+_OTHER_FORMATS = re.compile(r"%(?!s)|[{}]")
 _CODE = re.compile(r"%-?[A-Za-z%](?:strict)?")
 _LETTER = re.compile(r"[A-Za-z]+")
 
@@ -93,13 +101,12 @@ def say_in_engine_terms(tree: exp.Expr, dialect: str) -> None:
         LimitExceeded: Names of its columns would become much longer than itself.
     """
     rewrites = _rewrites_of(dialect)
-    found = [
+    found: list[tuple[exp.Expr, _Rewrite]] = [
         (node, rewrites[type(node)])
         for node in tree.walk()
-        if type(node) in rewrites and (not isinstance(node, exp.Select) or node.args.get("laterals"))
+        if type(node) in rewrites and not (isinstance(node, exp.Select) and _is_plain(node))
     ]
-    if not found:
-        return
+    _mark_names_of_aggregates(tree)
     for bracket in (node for node, _ in found if isinstance(node, exp.Bracket)):
         bracket.meta[_FIRST] = _first_index(bracket, dialect)
     name_outputs_around(node for node, _ in found)
@@ -110,6 +117,26 @@ def say_in_engine_terms(tree: exp.Expr, dialect: str) -> None:
         # It may have the node within it, which then has another parent.
         if put is not node and parent is not None and name is not None:
             parent.set(name, put, place)
+    _read_aggregates(tree)
+
+
+def _read_aggregates(tree: exp.Expr) -> None:
+    """Have aggregates be those that the engine is asked for: hosts share the work by what they are."""
+    for node in list(tree.find_all(exp.AggFunc)):
+        call = node.parent if isinstance(node.parent, exp.WithinGroup) else node
+        with suppress(UnsupportedError):
+            written = call.sql(dialect=EngineDialect, unsupported_level=ErrorLevel.RAISE)
+            read: exp.Expr = exp.maybe_parse(f"SELECT {written}", dialect=EngineDialect).expressions[0]
+            if read != call:
+                call.replace(read)
+
+
+def _is_plain(select: exp.Select) -> bool:
+    return not select.args.get("laterals") and not any(join.args.get("using") for join in _joins(select))
+
+
+def _joins(select: exp.Expr) -> list[exp.Expr]:
+    return select.args.get("joins") or []
 
 
 @lru_cache
@@ -130,7 +157,7 @@ def _first_index(bracket: exp.Bracket, dialect: str) -> int:
     return int((kind is not None and kind.this not in _INDEXED_TYPES) or index.type is not None)
 
 
-def _element(node: exp.Expr, _: str) -> exp.Expr:
+def _element(node: exp.Expr, dialect: str) -> exp.Expr:
     """What an array has at a place, or a map at a key. The engine counts from 1."""
     if (
         len(node.expressions) != 1
@@ -139,13 +166,24 @@ def _element(node: exp.Expr, _: str) -> exp.Expr:
     ):
         return node
     (index,) = node.expressions
-    is_key = isinstance(index, exp.Literal) and index.is_string
-    node.set("offset", 1)
-    if is_key or node.meta[_FIRST] == 1:
-        return node
     number = _whole_number(index)
+    node.set("offset", 1)
+    if isinstance(index, exp.Literal) and number is None:
+        return node
+    if Dialect.get_or_raise(dialect).INDEX_OFFSET == 1:
+        if node.meta[_FIRST] == 0:
+            index = (
+                exp.Add(this=_bracketed(index), expression=_number(1))
+                if number is None
+                else _number(number + 1)
+            )
+            is_before = number is not None and number < 0 and dialect in _POSTGRES
+            node.set("expressions", [exp.null() if is_before else index])
+        return node
+    if node.meta[_FIRST] == 1:
+        return node
     if number is None or not isinstance(node.this, _ARRAYS):
-        return _call("at_index", node.this, index)
+        return _typed_call("at_index", node.this, index)
     node.set("expressions", [_number(number + 1) if number >= 0 else exp.null()])
     return node
 
@@ -165,12 +203,17 @@ def _bracketed(node: exp.Expr) -> exp.Expr:
 def _second(node: exp.Expr, what: str) -> exp.Expr:
     """An expression once more."""
     for size, part in enumerate(node.walk(), 1):
-        if size > MAX_REPEATED_NODES or isinstance(part, exp.Placeholder | exp.Parameter | exp.Query):
+        if size > MAX_REPEATED_NODES or _is_made_once(part):
             raise Unsupported(
-                f"{what} of this dialect is given something too long, a parameter or a subquery: work it out "
-                "in a subquery of its own, or ask in DuckDB's dialect."
+                f"{what} of this dialect is given something too long, a nameless parameter or a subquery: "
+                "work it out in a subquery of its own, or ask in DuckDB's dialect."
             )
     return node.copy()
+
+
+def _is_made_once(node: exp.Expr) -> bool:
+    """Whether an expression written twice would be another one: a `?` without a number is the next one."""
+    return isinstance(node, exp.Query) or (isinstance(node, exp.Placeholder) and not node.name)
 
 
 def _whole_number(node: exp.Expr | None) -> int | None:
@@ -182,88 +225,105 @@ def _whole_number(node: exp.Expr | None) -> int | None:
 
 
 def _is_aggregated(*nodes: exp.Expr) -> bool:
-    """Whether there is an aggregate or a window in expressions."""
+    """Whether there is an aggregate or a window in expressions, or the name of one."""
     return any(
-        isinstance(part, exp.AggFunc | exp.AnonymousAggFunc | exp.Window)
+        isinstance(part, exp.AggFunc | exp.AnonymousAggFunc | exp.Window) or _NAMES_AGGREGATE in part.meta
         for node in nodes
         for part in node.walk(prune=lambda each: isinstance(each, exp.Query))
     )
 
 
+def _mark_names_of_aggregates(tree: exp.Expr) -> None:
+    """Note which columns may be outputs that have an aggregate or a window in them."""
+    aliases = {
+        str(alias.alias).lower()
+        for alias in tree.find_all(exp.Alias)
+        if isinstance(alias.parent, exp.Select) and _is_aggregated(alias.this)
+    }
+    for column in tree.find_all(exp.Column) if aliases else ():
+        if not column.table and column.name.lower() in aliases:
+            column.meta[_NAMES_AGGREGATE] = True
+
+
+def _typed_call(name: str, *operands: exp.Expr, before: Sequence[exp.Expr] = ()) -> exp.Expr:
+    """A call that is chosen by the types of its operands."""
+    if not _is_aggregated(*operands):
+        return _call(name, *before, *operands)
+    # Within a lambda the engine knows the types of aggregates, too.
+    fields = [f"_{number}" for number in range(len(operands))]
+    values = exp.Struct(
+        expressions=[
+            exp.PropertyEQ(this=exp.to_identifier(field, quoted=True), expression=operand)
+            for field, operand in zip(fields, operands, strict=True)
+        ]
+    )
+    parts = [
+        _call("struct_extract", exp.to_identifier("_values"), exp.Literal.string(field)) for field in fields
+    ]
+    called = exp.Lambda(this=_call(name, *before, *parts), expressions=[exp.to_identifier("_values")])
+    mapped = _call("list_transform", exp.Array(expressions=[values]), called)
+    return exp.Bracket(this=mapped, expressions=[_number(1)], offset=1)
+
+
 def _divide(node: exp.Expr, _: str) -> exp.Expr:
     if not node.args.get("typed"):
         return node
-    dividend, divisor = node.this, node.expression
+    divisor = node.expression
     if node.args.get("safe"):
         divisor = exp.Nullif(this=divisor, expression=_number(0))
-    if not _is_aggregated(dividend, divisor):
-        return _call("typed_division", dividend, divisor)
-    what = "The quotient of aggregates"
-    types = [*_types_of_terms(dividend), *_types_of_terms(divisor)]
-    fraction = exp.Div(this=_second(dividend, what), expression=_second(divisor, what))
-    if types.count(None):
-        return _bracketed(fraction)
-    conditions = [each for each in types if each is not None and not isinstance(each, exp.Boolean)]
-    whole: exp.Expr = exp.IntDiv(this=dividend, expression=divisor)
-    if _has_chosen(dividend) or _has_chosen(divisor):
-        # These are whole, but of a type that has fractions.
-        whole = _call("trunc", exp.Div(this=_bracketed(dividend), expression=_bracketed(divisor)))
-    if not conditions:
-        return _bracketed(whole)
-    chosen = exp.Case(ifs=[exp.If(this=exp.and_(*conditions), true=whole)], default=fraction)
-    chosen.meta[_CHOSEN] = conditions
-    return chosen
+    return _typed_call("typed_division", node.this, divisor)
 
 
-def _has_chosen(node: exp.Expr) -> bool:
-    return any(_CHOSEN in part.meta for part in node.find_all(exp.Case))
-
-
-def _types_of_terms(node: exp.Expr) -> list[exp.Expr | None]:
-    """Of each term: that it is whole, a condition that says whether it is, or None where it is not."""
-    match node:
-        case exp.Paren() | exp.Neg() | exp.Filter():
-            return _types_of_terms(node.this)
-        case exp.Add() | exp.Sub() | exp.Mul() | exp.Mod() | exp.Nullif():
-            return [*_types_of_terms(node.this), *_types_of_terms(node.expression)]
-        case exp.Case() if _CHOSEN in node.meta:
-            return list(node.meta[_CHOSEN])
-        case exp.Literal() if not node.is_string:
-            return [exp.true() if node.is_int else None]
-        case exp.Count() | exp.CountIf():
-            return [exp.true()]
-        case exp.Avg() | exp.Div():
-            return [None]
-    if _has_chosen(node):
-        raise Unsupported(
-            "What is made of a quotient of aggregates is divided: work the quotient out in a subquery."
-        )
-    kind = _call("typeof", _second(node, "The quotient of aggregates"))
-    return [exp.In(this=kind, expressions=[exp.Literal.string(each) for each in _WHOLE_TYPES])]
+def _divide_whole(node: exp.Expr, _: str) -> exp.Expr:
+    return _typed_call("whole_quotient", node.this, node.expression)
 
 
 def _cast(node: exp.Expr, dialect: str) -> exp.Expr:
     kind = node.args["to"]
     if kind.this in exp.DataType.INTEGER_TYPES:
-        name, of_numbers = ("without_fraction", "trunc")
-        if dialect in _ROUNDS_AWAY:
-            name, of_numbers = ("to_nearest", "round")
-        name = of_numbers if _is_aggregated(node.this) else name
-        if dialect in _CUTS_FRACTIONS | _ROUNDS_AWAY and not isinstance(node.this, exp.Literal | exp.Count):
-            node.set("this", _call(name, node.this))
+        name = "to_nearest"
+        if dialect in _CUTS_FRACTIONS:
+            name = "without_fraction" if isinstance(node, exp.TryCast) else "strictly_without_fraction"
+        if dialect in _CUTS_FRACTIONS | _ROUNDS_AWAY and not _is_whole(node.this):
+            node.set("this", _typed_call(name, node.this))
     elif kind.is_type("decimal") and not kind.expressions and dialect in _DECIMAL_DEFAULTS:
         digits = _DECIMAL_DEFAULTS[dialect]
         kind.set("expressions", [exp.DataTypeParam(this=_number(each)) for each in digits])
+    elif kind.is_type(*_SIZED_TEXTS) and dialect in _CUTS_TEXTS and len(kind.expressions) == 1:
+        length = kind.expressions[0].this
+        kind.set("expressions", [])
+        return exp.Left(this=node, expression=length) if _whole_number(length) is not None else node
     return node
+
+
+def _convert(node: exp.Expr, dialect: str) -> exp.Expr:
+    """A cast in another form, where nothing says how a text is to look."""
+    if node.args.get("style") is not None:
+        raise Unsupported("CONVERT with a style is not supported: use strftime, or strptime.")
+    made = exp.TryCast if node.args.get("safe") else exp.Cast
+    return _cast(made(this=node.expression, to=node.this), dialect)
+
+
+def _is_whole(node: exp.Expr) -> bool:
+    return _whole_number(node) is not None or isinstance(node, exp.Count)
 
 
 def _day_of_week_from_1(node: exp.Expr, _: str) -> exp.Expr:
     return _bracketed(exp.Add(this=exp.DayOfWeek(this=node.this), expression=_number(1)))
 
 
-def _week_from_sunday(moment: exp.Expr) -> exp.Expr:
-    """Weeks of the year, which begin on Sundays; days before the first one are in week 0."""
-    return exp.cast(_call("strftime", moment, exp.Literal.string("%U")), "INT")
+def _week_of_year(moment: exp.Expr, code: str) -> exp.Expr:
+    """Weeks of the year, by strftime's codes: days before the first one are in week 0."""
+    return exp.cast(_call("strftime", moment, exp.Literal.string(code)), "INT")
+
+
+def _whole_seconds(moment: exp.Expr) -> exp.Expr:
+    """Since 1970, without a fraction."""
+    return exp.cast(exp.Floor(this=_call("epoch", moment)), "BIGINT")
+
+
+def _unix_seconds(node: exp.Expr, _: str) -> exp.Expr:
+    return _whole_seconds(node.this)
 
 
 def _week(node: exp.Expr, _: str) -> exp.Expr:
@@ -273,21 +333,47 @@ def _week(node: exp.Expr, _: str) -> exp.Expr:
         return node
     if mode != 0:
         raise Unsupported("WEEK has mode 0, as without one, and mode 3 here.")
-    return _week_from_sunday(node.this)
+    return _week_of_year(node.this, "%U")
 
 
 def _extract(node: exp.Expr, dialect: str) -> exp.Expr:
-    part, moment = node.name.upper(), node.expression
-    if part in ("SECOND", "SECONDS") and dialect in _POSTGRES | _SPARK:
-        return _microseconds(moment, 1_000_000)
-    if part in ("MILLISECOND", "MILLISECONDS") and dialect in _POSTGRES:
-        return _microseconds(moment, 1_000)
+    part, moment = node.name.upper().removesuffix("S"), node.expression
+    if part == "EPOCH_SECOND":
+        return _whole_seconds(moment)
+    if part in _PARTS_OF_SECONDS or part == "SECOND":
+        return _part_of_second(node, part, dialect)
+    return _part_of_week(node, part, dialect)
+
+
+def _part_of_second(node: exp.Expr, part: str, dialect: str) -> exp.Expr:
+    moment = node.expression
+    if part == "SECOND":
+        return _microseconds(moment, 1_000_000) if dialect in _POSTGRES | _SPARK else node
+    if dialect in _POSTGRES:
+        return _microseconds(moment, 1_000) if part == "MILLISECOND" else node
+    # Those of a minute are the engine's.
+    whole = _call("date_part", exp.Literal.string(part.lower()), moment)
+    return _bracketed(exp.Mod(this=whole, expression=_number(_PARTS_OF_SECONDS[part])))
+
+
+def _part_of_week(node: exp.Expr, part: str, dialect: str) -> exp.Expr:
+    moment = node.expression
+    if isinstance(node.this, exp.WeekStart):
+        if part not in _WEEK_CODES:
+            raise Unsupported("Weeks of the year begin on SUNDAY or MONDAY here.")
+        return _week_of_year(moment, _WEEK_CODES[part])
     if part in ("DOW", "DAYOFWEEK") and dialect in _SPARK | _TSQL | {"bigquery"}:
         return _day_of_week_from_1(exp.DayOfWeek(this=moment), dialect)
-    if (part in ("DOW", "DAY_OF_WEEK") and dialect in _TRINO) or part in ("DOW_ISO", "DAYOFWEEK_ISO"):
+    if part in ("DOW_ISO", "DAYOFWEEK_ISO") or (part in ("DOW", "DAY_OF_WEEK") and dialect in _TRINO):
         return exp.DayOfWeekIso(this=moment)
+    if part == "WEEK" and dialect in _TSQL:
+        # The week with 1 January is the first.
+        begin = _call("date_trunc", exp.Literal.string("year"), _second(moment, "A week"))
+        is_sunday = exp.EQ(this=exp.DayOfWeek(this=begin), expression=_number(0))
+        before = _choice(is_sunday, _number(0), _number(1))
+        return _bracketed(exp.Add(this=_week_of_year(moment, "%U"), expression=before))
     if dialect == "bigquery" and part == "WEEK":
-        return _week_from_sunday(moment)
+        return _week_of_year(moment, "%U")
     if dialect == "bigquery" and part == "ISOWEEK":
         node.set("this", exp.var("WEEK"))
     return node
@@ -314,14 +400,30 @@ def _complete_units(node: exp.Expr, dialect: str) -> exp.Expr:
         each.this if dialect in _SPARK and isinstance(each, exp.TsOrDsToDate) else each
         for each in (node.expression, node.this)
     ]
-    return _call("datesub", exp.Literal.string(unit), *times)
+    return _typed_call("complete_units", *times, before=[exp.Literal.string(unit)])
+
+
+def _weeks_from_sunday(node: exp.Expr, _: str) -> exp.Expr:
+    """Borders of weeks that begin on Sundays: a day later they are those of weeks that begin on Mondays."""
+    if _unit(node) == "week":
+        for name in ("this", "expression"):
+            day = exp.Interval(this=exp.Literal.string("1"), unit=exp.var("DAY"))
+            later = exp.Add(this=_bracketed(node.args[name]), expression=day)
+            node.set(name, _call("date_trunc", exp.Literal.string("week"), later))
+    return node
 
 
 def _move(node: exp.Expr, dialect: str) -> exp.Expr:
     """A date that stays one, or a moment, and an interval."""
-    amount = node.expression
+    moment, amount = node.this, node.expression
+    if isinstance(node, exp.Sub) and isinstance(amount, exp.Add):
+        # An interval of several units, which sqlglot makes a sum and does not bracket.
+        node.set("expression", _bracketed(amount))
+        return node
+    if isinstance(node, exp.Add) and isinstance(moment, exp.Interval):
+        moment, amount = amount, moment
     unit = _unit(amount if isinstance(amount, exp.Interval) else node)
-    if unit not in _DATE_UNITS or _is_aggregated(node.this):
+    if unit not in _DATE_UNITS or isinstance(moment, exp.Interval):
         return node
     if not isinstance(amount, exp.Interval):
         if isinstance(node, exp.Add | exp.Sub):
@@ -329,10 +431,7 @@ def _move(node: exp.Expr, dialect: str) -> exp.Expr:
         amount = exp.Interval(this=amount, unit=exp.var(unit.upper()))
     if isinstance(node, exp.Sub | exp.DateSub):
         amount = exp.Neg(this=_bracketed(amount))
-    if dialect == "bigquery":
-        # What this function is given is a date.
-        return exp.cast(exp.Add(this=_bracketed(node.this), expression=amount), "DATE")
-    return _call("move_by", node.this, amount)
+    return _typed_call("move_by", moment, before=[amount])
 
 
 def _to_date(node: exp.Expr, _: str) -> exp.Expr:
@@ -347,9 +446,7 @@ def _begin_of(node: exp.Expr, dialect: str) -> exp.Expr:
         node.set("unit", exp.Literal.string(_TRUNC_UNITS.get(unit, unit)))
         return exp.cast(node, "DATE") if isinstance(node, exp.DateTrunc) else node
     unit = "week" if unit == "isoweek" else unit
-    return _call(
-        "date_trunc" if _is_aggregated(node.this) else "begin_of", exp.Literal.string(unit), node.this
-    )
+    return _typed_call("begin_of", node.this, before=[exp.Literal.string(unit)])
 
 
 def _substring_start(node: exp.Expr) -> tuple[exp.Expr, int | None] | None:
@@ -439,6 +536,21 @@ def _template(node: exp.Expr, dialect: str) -> exp.Expr:
     return node
 
 
+def _format(node: exp.Expr, dialect: str) -> exp.Expr:
+    """Texts put into a text, at each %s."""
+    template, nothing = node.this, "" if dialect in _POSTGRES else "null"
+    if not isinstance(template, exp.Literal) or _OTHER_FORMATS.search(template.name):
+        raise Unsupported("A format is a literal with %s alone here: put the text together with ||.")
+    node.set("this", exp.Literal.string(template.name.replace("%s", "{}")))
+    if dialect != "bigquery":
+        texts = [
+            exp.Coalesce(this=exp.cast(each, "TEXT"), expressions=[exp.Literal.string(nothing)])
+            for each in node.expressions
+        ]
+        node.set("expressions", texts)
+    return node
+
+
 def _as_double(node: exp.Expr) -> exp.Expr:
     return exp.cast(node, "DOUBLE")
 
@@ -456,11 +568,96 @@ def _within_group(node: exp.Expr, dialect: str) -> exp.Expr:
     return node
 
 
+def _is_nan(node: exp.Expr, _: str) -> exp.Expr:
+    """NULL is a number."""
+    return exp.Coalesce(this=node, expressions=[exp.false()])
+
+
+def _comparison(node: exp.Expr, _: str) -> exp.Expr:
+    """A value and all elements of an array: where there is no array, it is not known."""
+    compared = node.expression
+    is_array = isinstance(compared, exp.Any | exp.All) and not isinstance(compared.this.unnest(), exp.Query)
+    if not is_array or compared.find(exp.Column) is None:
+        return node
+    is_null = exp.Is(this=_bracketed(_second(compared.this, "ANY")), expression=exp.null())
+    return _bracketed(_choice(is_null, exp.null(), node))
+
+
+def _place_in_array(node: exp.Expr, _: str) -> exp.Expr:
+    """0 where the value is not in it."""
+    what = "The place in an array"
+    is_null = exp.Or(
+        this=exp.Is(this=_bracketed(_second(node.this, what)), expression=exp.null()),
+        expression=exp.Is(this=_bracketed(_second(node.expression, what)), expression=exp.null()),
+    )
+    found = exp.Coalesce(this=node, expressions=[_number(0)])
+    return _choice(is_null, exp.null(), found)
+
+
+def _array_without(node: exp.Expr, _: str) -> exp.Expr:
+    """Other values are kept, and so are NULLs."""
+    name = exp.to_identifier("_value")
+    is_other = exp.NullSafeNEQ(this=name.copy(), expression=_bracketed(node.expression))
+    return _call("list_filter", node.this, exp.Lambda(this=is_other, expressions=[name]))
+
+
+def _indexed_lambda(node: exp.Expr, _: str) -> exp.Expr:
+    """The places of elements, the second parameter of a lambda, count from 0."""
+    found = node.expression
+    if not isinstance(found, exp.Lambda) or len(found.expressions) != 2:
+        return node
+    place = found.expressions[1].name
+    for part in list(found.this.find_all(exp.Identifier)):
+        if part.name == place and not isinstance(part.parent, exp.Column | exp.Dot):
+            from_0 = exp.Sub(this=exp.to_identifier(place), expression=_number(1))
+            part.replace(_bracketed(from_0))
+    return node
+
+
+def _trim(node: exp.Expr, _: str) -> exp.Expr:
+    """A text is taken off as a whole."""
+    taken = node.expression
+    if taken is None or (isinstance(taken, exp.Literal) and len(taken.name) == 1):
+        return node
+    raise Unsupported("TRIM takes one character off here, and no longer text.")
+
+
+def _length(node: exp.Expr, _: str) -> exp.Expr:
+    if not node.args.get("binary"):
+        return node
+    kind = _call("typeof", _second(node.this, "A text"))
+    of_bytes = _call("octet_length", exp.cast(_second(node.this, "A text"), "BLOB"))
+    is_blob = exp.EQ(this=kind, expression=exp.Literal.string("BLOB"))
+    return _choice(is_blob, of_bytes, _call("strlen", exp.cast(node.this, "TEXT")))
+
+
+def _joined_values(node: exp.Expr, _: str) -> exp.Expr:
+    """Of no values an empty text."""
+    if isinstance(node.parent, exp.Filter | exp.Window | exp.WithinGroup):
+        return node
+    return exp.Coalesce(this=node, expressions=[exp.Literal.string("")])
+
+
+def _extracted_text(node: exp.Expr, _: str) -> exp.Expr:
+    """NULL where the pattern is not found."""
+    what = "A pattern's text"
+    matches = _call("regexp_matches", _second(node.this, what), _second(node.expression, what))
+    return exp.Case(ifs=[exp.If(this=matches, true=node)])
+
+
+def _replaced_text(node: exp.Expr, _: str) -> exp.Expr:
+    """Groups have a backslash before their numbers in the engine."""
+    put = node.args.get("replacement")
+    if isinstance(put, exp.Literal) and put.is_string:
+        node.set("replacement", exp.Literal.string(_GROUP.sub(r"\\\1", put.name)))
+    return node
+
+
 def _percentile(node: exp.Expr, _: str) -> exp.Expr:
     return exp.PercentileCont(this=_as_double(node.this), expression=node.args["quantile"])
 
 
-def _array_of_values(node: exp.Expr, _: str) -> exp.Expr:
+def _array_of_values(node: exp.Expr, dialect: str) -> exp.Expr:
     """Without NULLs."""
     if not node.args.get("nulls_excluded") or isinstance(node.parent, exp.WithinGroup):
         return node
@@ -473,7 +670,27 @@ def _array_of_values(node: exp.Expr, _: str) -> exp.Expr:
         condition = node.parent.expression
         condition.set("this", exp.And(this=_bracketed(condition.this), expression=_bracketed(there)))
         return node
-    return exp.Filter(this=node, expression=exp.Where(this=there))
+    is_in_window = isinstance(node.parent, exp.Window)
+    found = exp.Filter(this=node, expression=exp.Where(this=there))
+    return found if is_in_window else _or_empty(found, dialect)
+
+
+def _filtered(node: exp.Expr, dialect: str) -> exp.Expr:
+    is_list = isinstance(node.this, exp.ArrayAgg)
+    return _or_empty(node, dialect) if is_list and not isinstance(node.parent, exp.Window) else node
+
+
+def _set_of_values(node: exp.Expr, dialect: str) -> exp.Expr:
+    found = exp.ArrayAgg(this=exp.Distinct(expressions=[node.this]), nulls_excluded=True)
+    found.parent = node.parent
+    return _array_of_values(found, dialect)
+
+
+def _or_empty(node: exp.Expr, dialect: str) -> exp.Expr:
+    """An array of no values, where that is no NULL."""
+    if dialect not in _SPARK | {"snowflake"}:
+        return node
+    return exp.Coalesce(this=node, expressions=[exp.Array(expressions=[])])
 
 
 def _at_extreme(node: exp.Expr, _: str) -> exp.Expr:
@@ -481,7 +698,7 @@ def _at_extreme(node: exp.Expr, _: str) -> exp.Expr:
     if node.args.get("count") is not None:
         return node
     name = "arg_max_null" if isinstance(node, exp.ArgMax) else "arg_min_null"
-    return _call(name, node.this, node.expression)
+    return exp.AnonymousAggFunc(this=name, expressions=[node.this, node.expression])
 
 
 def _pad(node: exp.Expr, _: str) -> exp.Expr:
@@ -528,7 +745,11 @@ def _named_call(node: exp.Expr, dialect: str) -> exp.Expr:
     if name == "weekday" and dialect in _SPARK | _MYSQL and len(arguments) == 1:
         day = exp.DayOfWeekIso(this=exp.cast(arguments[0], "DATE"))
         return _bracketed(exp.Sub(this=day, expression=_number(1)))
-    if name == "every" and dialect in _SPARK | _POSTGRES and len(arguments) == 1:
+    if (name, dialect) in _PARTS_BY_NAME and len(arguments) == 1:
+        return _part_of_second(
+            exp.Extract(this=exp.var(name), expression=arguments[0]), name.upper(), dialect
+        )
+    if name == "every" and dialect in _SPARK | _POSTGRES | _TRINO and len(arguments) == 1:
         return exp.LogicalAnd(this=arguments[0])
     if name == "cardinality" and dialect in _POSTGRES and len(arguments) == 1:
         return exp.ArraySize(this=arguments[0])
@@ -559,7 +780,28 @@ def _groups(node: exp.Expr, _: str) -> exp.Expr:
     return node
 
 
-def _lateral_views(node: exp.Expr, _: str) -> exp.Expr:
+def _select(node: exp.Expr, _: str) -> exp.Expr:
+    _put_shared_columns_first(node)
+    return _join_lateral_views(node)
+
+
+def _put_shared_columns_first(node: exp.Expr) -> None:
+    """Of all columns those of USING come first, and those of the last join before all."""
+    joins = _joins(node)
+    if not joins or node.args.get("laterals") or not all(join.args.get("using") for join in joins):
+        # Other tables may have columns of these names that are not shared.
+        return
+    shared = {str(column.name).lower(): column for join in reversed(joins) for column in join.args["using"]}
+    outputs: list[exp.Expr] = []
+    for output in node.expressions:
+        if isinstance(output, exp.Star) and not any(output.args.values()):
+            outputs += [exp.Column(this=column.copy()) for column in shared.values()]
+            output.set("except_", [column.copy() for column in shared.values()])
+        outputs.append(output)
+    node.set("expressions", outputs)
+
+
+def _join_lateral_views(node: exp.Expr) -> exp.Expr:
     """LATERAL VIEW OUTER keeps rows without elements. Views after it may read it: all become joins."""
     views = node.args.get("laterals") or []
     if not any(view.args.get("outer") for view in views):
@@ -583,7 +825,7 @@ def _lateral_views(node: exp.Expr, _: str) -> exp.Expr:
             else exp.Join(this=found, kind="CROSS")
         )
     node.set("laterals", [])
-    node.set("joins", [*(node.args.get("joins") or ()), *joins])
+    node.set("joins", [*_joins(node), *joins])
     return node
 
 
@@ -609,21 +851,32 @@ def _with_offset(node: exp.Expr, _: str) -> exp.Expr:
         raise Unsupported("WITH OFFSET is not supported for arrays of structs: ask in DuckDB's dialect.")
     element = alias.columns[0] if alias is not None and alias.columns else exp.to_identifier("_element")
     query = exp.Subquery(this=_elements(values, element, offset))
+    if isinstance(node.parent, exp.Join) and node.parent.side:
+        node.parent.set("on", node.parent.args.get("on") or exp.true())
     return exp.Lateral(this=query, alias=exp.TableAlias(this=exp.to_identifier(f"_{element.name}")))
 
 
 _REWRITES: tuple[tuple[tuple[type[exp.Expr], ...], Set[str], _Rewrite], ...] = (
     ((exp.Div,), _OTHERS, _divide),
+    ((exp.IntDiv,), _OTHERS, _divide_whole),
     ((exp.Bracket,), _OTHERS, _element),
     ((exp.Cast, exp.TryCast), _OTHERS, _cast),
+    ((exp.Convert,), _TSQL, _convert),
     ((exp.DayOfWeek,), _SPARK | _MYSQL | _TSQL, _day_of_week_from_1),
     ((exp.Week,), _MYSQL, _week),
-    ((exp.Extract,), _SPARK | _POSTGRES | _TRINO | _TSQL | {"bigquery", "snowflake"}, _extract),
+    (
+        (exp.Extract,),
+        _SPARK | _POSTGRES | _TRINO | _TSQL | _MYSQL | {"bigquery", "snowflake"},
+        _extract,
+    ),
+    ((exp.UnixSeconds,), _SPARK | {"bigquery"}, _unix_seconds),
     ((exp.TimestampDiff,), _SPARK | _MYSQL | {"bigquery"}, _complete_units),
     ((exp.DateDiff,), _SPARK | _TRINO, _complete_units),
-    ((exp.DateAdd, exp.DateSub), _MYSQL | {"snowflake", "bigquery"}, _move),
+    ((exp.DateDiff,), _TSQL, _weeks_from_sunday),
+    ((exp.DateAdd, exp.DateSub), _MYSQL | _TRINO | _TSQL | {"snowflake", "bigquery"}, _move),
     ((exp.Add, exp.Sub), _MYSQL | _SPARK | _TRINO | {"snowflake"}, _move),
     ((exp.TsOrDsAdd, exp.AddMonths), _SPARK, _to_date),
+    ((exp.DateFromUnixDate,), _SPARK | {"bigquery"}, _to_date),
     ((exp.DateTrunc,), _SPARK | {"bigquery", "snowflake"}, _begin_of),
     ((exp.TimestampTrunc,), _SPARK | _TRINO | {"snowflake"}, _begin_of),
     ((exp.Substring,), _POSTGRES | _TSQL | {"redshift"}, _substring_of_places),
@@ -632,7 +885,19 @@ _REWRITES: tuple[tuple[tuple[type[exp.Expr], ...], Set[str], _Rewrite], ...] = (
     (_TEMPLATE_NODES, _SPARK | _POSTGRES | {"redshift"}, _template),
     ((exp.WithinGroup,), _POSTGRES | _TSQL | {"redshift", "snowflake"}, _within_group),
     ((exp.Quantile,), _SPARK, _percentile),
+    ((exp.IsNan,), _SPARK, _is_nan),
+    ((exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE), _POSTGRES, _comparison),
+    ((exp.ArrayPosition,), _SPARK | _TRINO, _place_in_array),
+    ((exp.ArrayRemove,), _SPARK | _POSTGRES | _TRINO, _array_without),
+    ((exp.Transform, exp.ArrayFilter), _SPARK, _indexed_lambda),
+    ((exp.Trim,), _MYSQL, _trim),
+    ((exp.Length,), _MYSQL, _length),
+    ((exp.GroupConcat,), frozenset({"snowflake"}), _joined_values),
+    ((exp.RegexpExtract,), _TRINO, _extracted_text),
+    ((exp.RegexpReplace,), _TRINO, _replaced_text),
     ((exp.ArrayAgg,), _OTHERS, _array_of_values),
+    ((exp.ArrayUniqueAgg,), _SPARK | {"snowflake"}, _set_of_values),
+    ((exp.Filter,), _SPARK | {"snowflake"}, _filtered),
     ((exp.ArgMax, exp.ArgMin), _SPARK | _TRINO | {"snowflake", "bigquery"}, _at_extreme),
     ((exp.Pad,), _SPARK | _MYSQL | {"snowflake"}, _pad),
     (
@@ -643,9 +908,10 @@ _REWRITES: tuple[tuple[tuple[type[exp.Expr], ...], Set[str], _Rewrite], ...] = (
     ((exp.ArraySize,), _POSTGRES, _array_length),
     ((exp.SubstringIndex,), _SPARK | _MYSQL, _part_before),
     ((exp.GetExtract,), frozenset({"snowflake"}), _member),
-    ((exp.Anonymous,), _SPARK | _POSTGRES | _MYSQL, _named_call),
+    ((exp.Anonymous,), _SPARK | _POSTGRES | _MYSQL | _TRINO, _named_call),
+    ((exp.Format,), _SPARK | _POSTGRES | _TRINO | {"bigquery"}, _format),
     ((exp.Group,), _SPARK | _MYSQL, _groups),
-    ((exp.Select,), _SPARK, _lateral_views),
+    ((exp.Select,), _OTHERS, _select),
     ((exp.Unnest,), frozenset({"bigquery"}), _with_offset),
 )
 """Kinds of nodes, the dialects in which they mean something else than in the engine's, and what says it."""

@@ -603,6 +603,8 @@ def _check_calls_and_types(source: SourceText, node: exp.Expr) -> None:
         )
     if isinstance(node, exp.JSONPathPart) and not isinstance(node, _PATH_PARTS):
         raise Unsupported("A path into JSON has names of members, places and * alone: $.a[0].*")
+    if isinstance(node, exp.HavingMax):
+        raise source.error("HAVING MAX is not supported: use arg_max(value, of).", offset_of(node))
     if isinstance(node, exp.Dot) and _is_call_with_schema(node):
         raise source.error(
             "Functions are called by their names alone: leave the schema out.", offset_of(node)

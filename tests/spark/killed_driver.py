@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame
 from engine.changelog import Commit, Writer
 from spark_pipeline import LiveStateSink
 from tests.spark.streams import FileStream, drain
-from tests.support.spark_session import start_session
+from tests.support.spark_session import QUICK_SETTINGS, start_session
 
 STEPS = ["before staging", "before the commit", "after the commit"]
 _FATAL_BATCH = 1
@@ -59,8 +59,7 @@ def _die_before_the_commit() -> None:
 def main(step: str, directory: str, changelog: str, checkpoint: str) -> None:
     if step == "before the commit":
         _die_before_the_commit()
-    quick = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-    session = start_session("killed-driver", Path(checkpoint).parent / "scratch", settings=quick)
+    session = start_session("killed-driver", Path(checkpoint).parent / "scratch", settings=QUICK_SETTINGS)
     plays = FileStream(session, Path(directory), "id BIGINT, song STRING")
     drain(count_plays(plays.frame()), _Sink(changelog, step), Path(checkpoint))
 

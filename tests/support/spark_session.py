@@ -11,6 +11,15 @@ from pyspark.sql import SparkSession
 
 from spark_pipeline import recommended_settings
 
+QUICK_SETTINGS = {
+    # The quick compiler alone: a test run is over before the optimising one pays off.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    # Nor does code that Spark makes and compiles for a few rows: a twelfth of all that tests take.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+"""Of sessions for tests."""
+
 
 def start_session(
     name: str, scratch: Path, master: str = "local[2]", settings: Mapping[str, str] | None = None

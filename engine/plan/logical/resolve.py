@@ -388,6 +388,7 @@ class _Resolver:
             if not isinstance(mine, exp.Column) or theirs is None:
                 raise Uncertain(name)
             conditions.append(exp.EQ(this=mine, expression=resolved_column(right.alias, theirs)))
+            scope.sharing.setdefault(name, {mine.table}).add(right.alias)
             both = exp.Coalesce(this=mine.copy(), expressions=[resolved_column(right.alias, theirs)])
             scope.merged[name] = {"RIGHT": resolved_column(right.alias, theirs), "FULL": both}.get(
                 side, mine.copy()
@@ -460,7 +461,8 @@ class _Resolver:
     def _star(self, node: exp.Expr, scope: Scope, ctes: Mapping[str, str]) -> list[tuple[str, exp.Expr]]:
         """The outputs that a star stands for, with EXCLUDE and REPLACE."""
         star = node.this if isinstance(node, exp.Column) else node
-        if used_arguments(star) - {"except_", "replace"} or (used_arguments(star) and scope.merged):
+        used = used_arguments(star)
+        if used - {"except_", "replace"} or ("replace" in used and scope.merged):
             raise Uncertain("*")
         excluded = _names_left_out(star)
         replaced = {each.alias.lower(): each.this for each in star.args.get("replace") or ()}
@@ -482,7 +484,8 @@ class _Resolver:
         for source in sources:
             for name in source.columns or ():
                 lowered = name.lower()
-                if lowered in scope.merged and not isinstance(node, exp.Column):
+                is_shared = source.alias in scope.sharing.get(lowered, ())
+                if is_shared and lowered not in excluded and not isinstance(node, exp.Column):
                     if lowered not in merged:
                         found.append((name, scope.merged[lowered].copy()))
                     merged.add(lowered)

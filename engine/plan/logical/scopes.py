@@ -71,6 +71,7 @@ class Scope:
         outer: What the SELECT around a subquery sees.
         sources: Tables of the FROM clause so far.
         merged: Columns of USING in lower case, and what they mean.
+        sharing: By such a column, the aliases of the tables that share it.
         outputs: Aliases of the SELECT list so far, in lower case, and what they stand for; None where two of
             them differ.
         plain_outputs: Columns of the SELECT list without aliases so far; None where two have one name.
@@ -80,6 +81,7 @@ class Scope:
     outer: Scope | None = None
     sources: list[Source] = field(default_factory=list)
     merged: dict[str, exp.Expr] = field(default_factory=dict)
+    sharing: dict[str, set[str]] = field(default_factory=dict)
     outputs: dict[str, exp.Expr | None] = field(default_factory=dict)
     plain_outputs: dict[str, exp.Expr | None] = field(default_factory=dict)
     is_lateral: bool = False

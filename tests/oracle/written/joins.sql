@@ -517,3 +517,11 @@ SELECT v.a, v.b, p.usr FROM (VALUES (1, 'u1'), (5, NULL), (NULL, 'u2'), (250, 'u
 SELECT r.d, count(p.k), count(DISTINCT e.usr) FROM (SELECT unnest(range(DATE '2024-04-30', DATE '2024-05-12', INTERVAL 1 DAY))::DATE) r(d) LEFT JOIN plays p ON p.day = r.d LEFT JOIN events e ON e."at"::DATE = r.d AND e.usr = p.usr GROUP BY r.d
 ;;
 ((SELECT usr FROM plays WHERE k < 90 EXCEPT SELECT usr FROM users WHERE rank > 6) INTERSECT (SELECT usr FROM events UNION SELECT NULL) ORDER BY usr DESC NULLS LAST LIMIT 8) UNION ALL (SELECT usr FROM users WHERE usr > 'u2' ORDER BY usr LIMIT 4 OFFSET 1)
+;;
+SELECT * FROM (SELECT k, usr FROM plays WHERE k < 9) a JOIN (SELECT usr, country FROM users) b USING (usr) JOIN (SELECT usr, rank FROM users) c ON c.rank = a.k ORDER BY a.k, c.usr
+;;
+SELECT * EXCLUDE (usr) FROM (SELECT k, usr FROM plays WHERE k < 9) a JOIN (SELECT usr, country FROM users) b USING (usr) JOIN (SELECT usr, rank FROM users) c ON c.rank = a.k ORDER BY a.k, country, rank
+;;
+SELECT * EXCLUDE (usr, name) FROM plays LEFT JOIN users USING (usr) ORDER BY k
+;;
+SELECT usr, * EXCLUDE (usr) FROM (SELECT k, usr FROM plays WHERE k < 30) p FULL JOIN (SELECT usr, country FROM users) u USING (usr) ORDER BY k, usr

@@ -33,11 +33,6 @@ def service() -> Iterator[QueryService]:
             "SELECT k FROM (SELECT 1 AS k) LATERAL VIEW OUTER explode(map(1, 2)) m AS a, b",
             "explode and posexplode alone",
         ),
-        (
-            "postgres",
-            "SELECT abs(sum(a) / count(*)) / 2 FROM (SELECT 1 AS a)",
-            "quotient of aggregates is divided",
-        ),
     ],
 )
 def test_what_cannot_be_said_is_refused(
