@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import duckdb
 
 from engine.duckdb.spill import SpillPlace
-from engine.sql.dialect_functions import DIALECT_FUNCTIONS
+from engine.sql.dialects.functions import DIALECT_FUNCTIONS
 from engine.sql.parse import MAX_DEPTH, MAX_TERMS
 
 MAX_EXPRESSION_DEPTH = MAX_TERMS + MAX_DEPTH

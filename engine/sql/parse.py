@@ -23,7 +23,7 @@ from engine.sql.chained_calls import (
     mark_chained_calls,
     read_chained_calls,
 )
-from engine.sql.dialect_meanings import say_in_engine_terms
+from engine.sql.dialects.meanings import say_in_engine_terms
 from engine.sql.engine_dialect import EngineDialect, token_near
 from engine.sql.functions import TABLE_FUNCTIONS, function_name, is_refused, session_column
 from engine.sql.lexer import blanks_end

@@ -1,0 +1,1 @@
+"""What statements of other dialects mean, said in the engine's."""

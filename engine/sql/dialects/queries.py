@@ -1,0 +1,108 @@
+"""Clauses of a query: groups, the columns of a star, and tables made of arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from engine.errors import Unsupported
+from engine.sql.dialects.expressions import Rewrite, number_literal
+from engine.sql.dialects.families import MYSQL, OTHERS, SPARK
+
+
+def _groups(node: exp.Expr, _: str) -> exp.Expr:
+    """WITH ROLLUP and WITH CUBE are about all groups."""
+    for kind in ("rollup", "cube"):
+        for each in node.args.get(kind) or ():
+            if not each.expressions and node.expressions:
+                each.set("expressions", node.expressions)
+                node.set("expressions", [])
+    return node
+
+
+def _select(node: exp.Expr, _: str) -> exp.Expr:
+    _put_shared_columns_first(node)
+    return _join_lateral_views(node)
+
+
+def _put_shared_columns_first(node: exp.Expr) -> None:
+    """Of all columns those of USING come first, and those of the last join before all."""
+    joins = _joins(node)
+    if not joins or node.args.get("laterals") or not all(join.args.get("using") for join in joins):
+        # Other tables may have columns of these names that are not shared.
+        return
+    shared = {str(column.name).lower(): column for join in reversed(joins) for column in join.args["using"]}
+    outputs: list[exp.Expr] = []
+    for output in node.expressions:
+        if isinstance(output, exp.Star) and not any(output.args.values()):
+            outputs += [exp.Column(this=column.copy()) for column in shared.values()]
+            output.set("except_", [column.copy() for column in shared.values()])
+        outputs.append(output)
+    node.set("expressions", outputs)
+
+
+def _join_lateral_views(node: exp.Expr) -> exp.Expr:
+    """LATERAL VIEW OUTER keeps rows without elements. Views after it may read it: all become joins."""
+    views = node.args.get("laterals") or []
+    if not any(view.args.get("outer") for view in views):
+        return node
+    joins = []
+    for number, view in enumerate(views, 1):
+        columns = view.args["alias"].columns if view.args.get("alias") else []
+        wanted = {exp.Explode: 1, exp.Posexplode: 2}.get(type(view.this))
+        if not view.args.get("view") or wanted != len(columns):
+            raise Unsupported(
+                "LATERAL VIEW OUTER stands with views of explode and posexplode alone, with names for their "
+                "columns."
+            )
+        name = view.args["alias"].this or exp.to_identifier(f"_view{number}")
+        elements = _elements(view.this.this, columns[-1], columns[0] if wanted == 2 else None)
+        found = exp.Lateral(this=exp.Subquery(this=elements), alias=exp.TableAlias(this=name))
+        is_outer = bool(view.args.get("outer"))
+        joins.append(
+            exp.Join(this=found, side="LEFT", on=exp.true())
+            if is_outer
+            else exp.Join(this=found, kind="CROSS")
+        )
+    node.set("laterals", [])
+    node.set("joins", [*_joins(node), *joins])
+    return node
+
+
+def _elements(values: exp.Expr, element: exp.Expr, place: exp.Expr | None) -> exp.Expr:
+    """A query for the elements of an array, and their places from 0."""
+    outer, inner = element.copy(), exp.to_identifier("_place")
+    names = exp.TableAlias(this=exp.to_identifier("_elements"), columns=[element.copy(), inner])
+    source = exp.Unnest(expressions=[values], alias=names, offset=True)
+    columns: list[exp.Expr] = [exp.Column(this=outer)]
+    if place is not None:
+        from_0 = exp.Sub(this=exp.Column(this=inner.copy()), expression=number_literal(1))
+        columns.insert(0, exp.Alias(this=from_0, alias=place.copy()))
+    return exp.Select(expressions=columns, from_=exp.From(this=source))
+
+
+def _with_offset(node: exp.Expr, _: str) -> exp.Expr:
+    """Places count from 0."""
+    offset, alias = node.args.get("offset"), node.args.get("alias")
+    if not isinstance(offset, exp.Identifier):
+        return node
+    (values,) = node.expressions
+    if node.args.get("explode_array"):
+        raise Unsupported("WITH OFFSET is not supported for arrays of structs: ask in DuckDB's dialect.")
+    element = alias.columns[0] if alias is not None and alias.columns else exp.to_identifier("_element")
+    query = exp.Subquery(this=_elements(values, element, offset))
+    if isinstance(node.parent, exp.Join) and node.parent.side:
+        node.parent.set("on", node.parent.args.get("on") or exp.true())
+    return exp.Lateral(this=query, alias=exp.TableAlias(this=exp.to_identifier(f"_{element.name}")))
+
+
+def _joins(select: exp.Expr) -> list[exp.Expr]:
+    return select.args.get("joins") or []
+
+
+REWRITES: Sequence[Rewrite] = (
+    ((exp.Group,), SPARK | MYSQL, _groups),
+    ((exp.Select,), OTHERS, _select),
+    ((exp.Unnest,), frozenset({"bigquery"}), _with_offset),
+)
