@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from pyarrow import flight
 
+from engine.processes import right_of_way
 from engine.processes.right_of_way import RIGHT_OF_WAY
 from flight_server.server.statements import Statements
 
@@ -53,6 +54,8 @@ def ask_at_once(uri: str, text: str, times: int) -> None:
 
 def test_what_is_not_short_leaves(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(RIGHT_OF_WAY, "_crowded_until", math.inf)
+    # Calls at once set it anew.
+    monkeypatch.setattr(right_of_way, "CROWDED_SECONDS", math.inf)
     answered_on: list[set[int]] = []
     answer = Statements._answer
 
