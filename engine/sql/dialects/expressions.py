@@ -12,8 +12,8 @@ from engine.errors import Unsupported
 Kind: TypeAlias = type[exp.Expr] | str
 """Of nodes; of calls that sqlglot has no kind for, the name in small letters."""
 Rewrite: TypeAlias = tuple[Sequence[Kind], Set[str], Callable[[exp.Expr, str], exp.Expr]]
-"""Kinds of nodes, the dialects in which they mean something else than in the engine, and what gives, for a node
-and its dialect, what says it.
+"""Kinds of nodes, the dialects in which they mean something else than in the engine, and what gives what
+says it, for a node and its dialect.
 """
 MAX_REPEATED_NODES = 50
 """Of an expression that has to be written twice; what nests would become twice as long at each level."""
