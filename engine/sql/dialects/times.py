@@ -52,7 +52,7 @@ _POSTGRES_TEMPLATES = {
 _POSTGRES_WORD = re.compile("FM%uay|%uy|F%month|MS|US|AM|PM|Mon(?!th)")
 _QUOTED = re.compile(r"""'([^'%]*)'|"([^"%]*)\"""")
 _CODE = re.compile(r"%-?[A-Za-z%](?:strict)?")
-_LETTER = re.compile(r"[A-Za-z]+")
+_UNKNOWN = re.compile(r"[A-Za-z'\"]+")
 
 
 def _day_of_week_from_1(node: exp.Expr, _: str) -> exp.Expr:
@@ -141,7 +141,7 @@ def _unit(node: exp.Expr) -> str | None:
 def _complete_units(node: exp.Expr, dialect: str) -> exp.Expr:
     """Units that have passed between two times, and not borders that lie between them."""
     unit = _unit(node)
-    if unit is None or (unit == "day" and dialect in SPARK and node.args.get("unit") is None):
+    if unit is None:
         return node
     times = [
         each.this if dialect in SPARK and isinstance(each, exp.TsOrDsToDate) else each
@@ -201,18 +201,15 @@ def _template(node: exp.Expr, dialect: str) -> exp.Expr:
     template = node.args.get("format")
     if not isinstance(template, exp.Literal) or not template.is_string:
         return node
-    text = _QUOTED.sub("", template.name)
+    text = template.name
     if dialect not in SPARK:
         text = _POSTGRES_WORD.sub(lambda found: _POSTGRES_TEMPLATES[found[0]], text)
-    unknown = _LETTER.search(_CODE.sub("", text))
+    unknown = _UNKNOWN.search(_CODE.sub("", _QUOTED.sub("", text)))
     if unknown is not None:
         raise Unsupported(
             f"The template of a date has {unknown[0]!r}, which is not known here: use strftime."
         )
-    quoted = _QUOTED.sub(lambda found: found[1] or found[2] or "", template.name)
-    if dialect not in SPARK:
-        quoted = _POSTGRES_WORD.sub(lambda found: _POSTGRES_TEMPLATES[found[0]], quoted)
-    node.set("format", exp.Literal.string(quoted))
+    node.set("format", exp.Literal.string(_QUOTED.sub(lambda found: found[1] or found[2] or "", text)))
     return node
 
 
