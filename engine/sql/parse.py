@@ -431,11 +431,15 @@ def _check_depth(tree: exp.Expr) -> None:
 
 
 def _check_written_size(tree: exp.Expr) -> None:
-    """Refuse what becomes very long when it is written."""
+    """Refuse what becomes very long when it is written, or copied: a copy of a cast has its type twice, and
+    all that is in it.
+    """
     once, copied = 0, 0
     stack = [(tree, 1)]
     while stack:
         node, copies = stack.pop()
+        if isinstance(node, exp.Cast) and isinstance(node.parent, exp.DataType | exp.ColumnDef):
+            raise InvalidInput("A type has an expression in it: types have types and numbers alone.")
         size = own_size(node)
         once += size
         copied += (copies - 1) * size

@@ -74,6 +74,10 @@ MAX_NESTED_STRUCTS = 10
 """Types such as STRUCT(…) and NULLABLE(…) within each other: the parser reads the inner ones twice, as types
 and as arguments of a function.
 """
+MAX_VALUES_IN_TYPES = 5
+"""Brackets behind types such as STRUCT<…>(…) that stand within such a type: the parser reads them twice, as a
+value of the inner type, and as something else.
+"""
 COPIED_CALLS = frozenset({"DIV0", "DIV0NULL", "NULLIFZERO", "SORT_ARRAY", "ZEROIFNULL"})
 """Functions of which the parser makes an expression that has an argument several times."""
 COPIES_OF_CALLS = 5
@@ -141,7 +145,7 @@ _TOO_MANY = (
     f"The statement has more than {MAX_TOKENS} tokens without its plain literal lists: pass values as a "
     "parameter."
 )
-_KEYWORDS = _TABLES | _PIVOTS | {TokenType.LT, TokenType.ON, TokenType.USING}
+_KEYWORDS = _TABLES | _PIVOTS | {TokenType.LT, TokenType.GT, TokenType.ON, TokenType.USING}
 """Tokens that are counted."""
 
 
@@ -177,6 +181,10 @@ _NAMES = frozenset(dialect.value for dialect in Dialects if dialect.value)
 """Classes that are made of a dialect have names, too; those are for nobody."""
 
 
+_READ_AS = {"athena": "trino"}
+"""Athena's parser has another one parse, which asks a dialect that nobody meters. Its queries are Trino's."""
+
+
 @cache
 def _metered_dialect(name: str) -> type[Dialect]:
     # sqlglot shows a dialect to other threads before it is complete, and what is made of it then reads texts
@@ -199,7 +207,7 @@ def dialect_of(name: str) -> Dialect:
         return _HostDialect()
     if name not in _NAMES:
         raise InvalidInput(f"The dialect {name!r} is not known.")
-    return _metered_dialect(name)()
+    return _metered_dialect(_READ_AS.get(name, name))()
 
 
 def parse_tokens(tokens: Sequence[Token], text: str, dialect: Dialect) -> list[exp.Expr | None]:
@@ -330,6 +338,7 @@ class _Counts:
         self._depth = self._chain = self._operators = self._tables = self._open_joins = self._pivots = (
             self._types
         ) = 0
+        self._open_types = self._values_in_types = 0
         self._structs: list[int] = []  # the depths of open brackets of struct types
         self._copied: list[int] = []  # likewise, of `COPIED_CALLS`
         self._copies = 0
@@ -356,6 +365,7 @@ class _Counts:
 
     def _open_bracket(self) -> None:
         self._depth += 1
+        self._values_in_types += self._before is TokenType.GT and self._open_types > 0
         if self._before in _STRUCT_TYPES:
             self._structs.append(self._depth)
         if self._text_before.upper() in COPIED_CALLS:
@@ -377,6 +387,9 @@ class _Counts:
             self._pivots += 1
         elif kind is TokenType.LT:
             self._types += self._before in _NESTED_TYPES
+            self._open_types += self._before in _NESTED_TYPES
+        elif kind is TokenType.GT:
+            self._open_types = max(0, self._open_types - 1)
         else:
             self._open_joins = max(0, self._open_joins - 1)
 
@@ -409,6 +422,11 @@ class _Counts:
             return (
                 f"The statement has more than {MAX_NESTED_TYPES} types of types, or {MAX_NESTED_STRUCTS} "
                 "structs within each other."
+            )
+        if self._values_in_types > MAX_VALUES_IN_TYPES:
+            return (
+                f"The statement has more than {MAX_VALUES_IN_TYPES} types with brackets behind them within "
+                "other types: types have types and numbers alone."
             )
         if self._copies > MAX_TOKENS:
             return (
