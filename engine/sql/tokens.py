@@ -130,8 +130,9 @@ _OPERANDS = (
     | Parser.ID_VAR_TOKENS
     | {TokenType.COMMA, TokenType.SEMICOLON, TokenType.NULL, TokenType.TRUE, TokenType.STAR}
 ) - _PREFIXES
-_NESTED_TYPES = frozenset(Parser.NESTED_TYPE_TOKENS)
-_STRUCT_TYPES = frozenset(Parser.STRUCT_TYPE_TOKENS) - {TokenType.UNION} | {TokenType.NULLABLE}
+NESTED_TYPES = frozenset(Parser.NESTED_TYPE_TOKENS) | {TokenType.FILE, TokenType.TABLE}
+STRUCT_TYPES = frozenset(Parser.STRUCT_TYPE_TOKENS) - {TokenType.UNION} | {TokenType.NULLABLE, TokenType.FILE}
+"""Types that have types in them, in any dialect."""
 _COMMENTS = rf"(?P<line_comment>{LINE_COMMENT})|(?P<comment>{COMMENT_MARK})"
 _WORDS_AND_SIGNS = r"\d\w*+(?:\.\d\w*+)?|\w++|[<>=~!@&|^%#:]++|\S"
 _PIECES = re.compile(
@@ -366,7 +367,7 @@ class _Counts:
     def _open_bracket(self) -> None:
         self._depth += 1
         self._values_in_types += self._before is TokenType.GT and self._open_types > 0
-        if self._before in _STRUCT_TYPES:
+        if self._before in STRUCT_TYPES:
             self._structs.append(self._depth)
         if self._text_before.upper() in COPIED_CALLS:
             self._copied.append(self._depth)
@@ -386,8 +387,8 @@ class _Counts:
         elif kind in _PIVOTS:
             self._pivots += 1
         elif kind is TokenType.LT:
-            self._types += self._before in _NESTED_TYPES
-            self._open_types += self._before in _NESTED_TYPES
+            self._types += self._before in NESTED_TYPES
+            self._open_types += self._before in NESTED_TYPES
         elif kind is TokenType.GT:
             self._open_types = max(0, self._open_types - 1)
         else:

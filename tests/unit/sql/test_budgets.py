@@ -23,7 +23,7 @@ from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect, Dialects, DialectType
 from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.dialects.spark import Spark
-from sqlglot.tokenizer_core import Token
+from sqlglot.tokenizer_core import Token, TokenType
 
 from engine.duckdb.binder import Binder
 from engine.duckdb.deadline import NO_DEADLINE, Deadline
@@ -44,6 +44,8 @@ from engine.sql.tokens import (
     MAX_NAME,
     MAX_ORACLE_STRING,
     MAX_TOKENS,
+    NESTED_TYPES,
+    STRUCT_TYPES,
     dialect_of,
     tokenize,
 )
@@ -326,7 +328,7 @@ print("whole")
 
 FUZZ = """
 import sys
-from sqlglot.dialects.dialect import Dialect, Dialects, DialectType
+from sqlglot.dialects.dialect import Dialect, DialectType
 from engine.errors import LivestateError
 from engine.sql import tokens
 from engine.sql.literals import lift
@@ -378,7 +380,7 @@ print("whole")
 """Each keyword in each pattern."""
 
 
-@pytest.mark.parametrize("dialect", ["duckdb", "spark"])
+@pytest.mark.parametrize("dialect", ["duckdb", "spark", "snowflake"])
 def test_every_keyword_nested_and_repeated(dialect: str) -> None:
     found = subprocess.run([sys.executable, "-c", FUZZ, dialect], capture_output=True, text=True, check=False)
     assert found.stdout == "whole\n", (found.returncode, found.stderr[-500:])
@@ -508,6 +510,7 @@ def test_parts_of_statements_are_not_logged(caplog: pytest.LogCaptureFixture) ->
 TYPED_NESTS = (
     *("STRUCT<{}>(1)", "STRUCT<a {}>(1)", "MAP(INT, STRUCT<a {}>[3])", "ARRAY<{}>[1]", "STRUCT<INT>({})"),
     *("MAP<INT, {}>(1)", "STRUCT({})(1)", "NULLABLE({})", "ARRAY<STRUCT<a {}>>[1]", "VARCHAR({})"),
+    *("FILE ({})", "TABLE<{}>(1)"),
     *("DECIMAL({}, 1)", "{}::STRUCT<a INT>(1)", "STRUCT<a {} >[2](1)", "CAST(x AS STRUCT<a {}>)", "MAP[{}]"),
 )
 
@@ -531,3 +534,10 @@ def test_types_with_values_behind_them_nest_in_every_dialect(nest: str) -> None:
             if time.process_time() - begun > MOST_NEST_SECONDS:
                 slow.append((dialect, statement[:20]))
     assert slow == []
+
+
+def test_all_types_that_nest_are_counted() -> None:
+    for name in (dialect.value for dialect in Dialects if dialect.value):
+        parser = Dialect.get_or_raise(name).parser_class
+        assert parser.NESTED_TYPE_TOKENS <= NESTED_TYPES
+        assert parser.STRUCT_TYPE_TOKENS - {TokenType.UNION} <= STRUCT_TYPES
