@@ -8,7 +8,7 @@ from contextlib import suppress
 from sqlglot import ErrorLevel, exp
 from sqlglot.errors import UnsupportedError
 
-from engine.sql.dialects.expressions import Rewrite, bracketed, repeated
+from engine.sql.dialects.expressions import Rewrite, bracket, copy_of
 from engine.sql.dialects.families import OTHERS, POSTGRES, SPARK, TRINO, TSQL
 from engine.sql.engine_dialect import EngineDialect
 
@@ -42,17 +42,17 @@ def _array_of_values(node: exp.Expr, dialect: str) -> exp.Expr:
     value = node.this
     while isinstance(value, exp.Order | exp.Limit | exp.Distinct):
         value = value.expressions[0] if isinstance(value, exp.Distinct) else value.this
-    there = exp.Not(this=exp.Is(this=repeated(value, "An array of values"), expression=exp.null()))
+    there = exp.Not(this=exp.Is(this=copy_of(value, "An array of values"), expression=exp.null()))
     if isinstance(node.parent, exp.Filter):
         condition = node.parent.expression
-        condition.set("this", exp.And(this=bracketed(condition.this), expression=bracketed(there)))
+        condition.set("this", exp.And(this=bracket(condition.this), expression=bracket(there)))
         return node
     is_in_window = isinstance(node.parent, exp.Window)
     found = exp.Filter(this=node, expression=exp.Where(this=there))
     return found if is_in_window else _or_empty(found, dialect)
 
 
-def _filtered(node: exp.Expr, dialect: str) -> exp.Expr:
+def _filtered_array(node: exp.Expr, dialect: str) -> exp.Expr:
     is_list = isinstance(node.this, exp.ArrayAgg)
     return _or_empty(node, dialect) if is_list and not isinstance(node.parent, exp.Window) else node
 
@@ -110,7 +110,7 @@ REWRITES: Sequence[Rewrite] = (
     ((exp.Quantile,), SPARK, _percentile),
     ((exp.ArrayAgg,), OTHERS, _array_of_values),
     ((exp.ArrayUniqueAgg,), SPARK | {"snowflake"}, _set_of_values),
-    ((exp.Filter,), SPARK | {"snowflake"}, _filtered),
+    ((exp.Filter,), SPARK | {"snowflake"}, _filtered_array),
     ((exp.ArgMax, exp.ArgMin), SPARK | TRINO | {"snowflake", "bigquery"}, _at_extreme),
     ((exp.GroupConcat,), frozenset({"snowflake"}), _joined_values),
     (("every",), SPARK | POSTGRES | TRINO, _every),

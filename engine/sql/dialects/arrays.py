@@ -10,11 +10,11 @@ from sqlglot.dialects.dialect import Dialect
 from engine.errors import Unsupported
 from engine.sql.dialects.expressions import (
     Rewrite,
-    bracketed,
+    bracket,
     call,
     choice,
+    copy_of,
     number_literal,
-    repeated,
     typed_call,
     whole_number,
 )
@@ -26,24 +26,24 @@ _ARRAYS = (exp.Array, exp.Split, exp.ArrayAgg, exp.ArrayUniqueAgg, exp.Filter)
 _INDEXED_TYPES = (exp.DType.UNKNOWN, exp.DType.ARRAY)
 
 
-def note_first_index(bracket: exp.Bracket, dialect: str) -> None:
+def note_first_index(element: exp.Bracket, dialect: str) -> None:
     """Note from which number on an index counts, as it stands in the tree: once it is another expression,
     nobody can tell.
 
     Args:
-        bracket: An element by its place.
+        element: An element by its place.
         dialect: sqlglot's name of the statement's dialect.
     """
-    bracket.meta[_FIRST] = _first_index(bracket, dialect)
+    element.meta[_FIRST] = _first_index(element, dialect)
 
 
-def _first_index(bracket: exp.Bracket, dialect: str) -> int:
-    offset = bracket.args.get("offset")
+def _first_index(element: exp.Bracket, dialect: str) -> int:
+    offset = element.args.get("offset")
     if offset is not None:
         return int(offset)
     if Dialect.get_or_raise(dialect).INDEX_OFFSET == 0:
         return 0
-    index, kind = bracket.expressions[0], bracket.this.type
+    index, kind = element.expressions[0], element.this.type
     # What sqlglot knows to be a whole number it has made count from 0, and left it without a type.
     return int((kind is not None and kind.this not in _INDEXED_TYPES) or index.type is not None)
 
@@ -64,7 +64,7 @@ def _element(node: exp.Expr, dialect: str) -> exp.Expr:
     if Dialect.get_or_raise(dialect).INDEX_OFFSET == 1:
         if node.meta[_FIRST] == 0:
             index = (
-                exp.Add(this=bracketed(index), expression=number_literal(1))
+                exp.Add(this=bracket(index), expression=number_literal(1))
                 if number is None
                 else number_literal(number + 1)
             )
@@ -85,16 +85,16 @@ def _comparison(node: exp.Expr, _: str) -> exp.Expr:
     is_array = isinstance(compared, exp.Any | exp.All) and not isinstance(compared.this.unnest(), exp.Query)
     if not is_array or compared.find(exp.Column) is None:
         return node
-    is_null = exp.Is(this=bracketed(repeated(compared.this, "ANY")), expression=exp.null())
-    return bracketed(choice(is_null, exp.null(), node))
+    is_null = exp.Is(this=bracket(copy_of(compared.this, "ANY")), expression=exp.null())
+    return bracket(choice(is_null, exp.null(), node))
 
 
 def _place_in_array(node: exp.Expr, _: str) -> exp.Expr:
     """0 where the value is not in it."""
     what = "The place in an array"
     is_null = exp.Or(
-        this=exp.Is(this=bracketed(repeated(node.this, what)), expression=exp.null()),
-        expression=exp.Is(this=bracketed(repeated(node.expression, what)), expression=exp.null()),
+        this=exp.Is(this=bracket(copy_of(node.this, what)), expression=exp.null()),
+        expression=exp.Is(this=bracket(copy_of(node.expression, what)), expression=exp.null()),
     )
     found = exp.Coalesce(this=node, expressions=[number_literal(0)])
     return choice(is_null, exp.null(), found)
@@ -103,7 +103,7 @@ def _place_in_array(node: exp.Expr, _: str) -> exp.Expr:
 def _array_without(node: exp.Expr, _: str) -> exp.Expr:
     """Other values are kept, and so are NULLs."""
     name = exp.to_identifier("_value")
-    is_other = exp.NullSafeNEQ(this=name.copy(), expression=bracketed(node.expression))
+    is_other = exp.NullSafeNEQ(this=name.copy(), expression=bracket(node.expression))
     return call("list_filter", node.this, exp.Lambda(this=is_other, expressions=[name]))
 
 
@@ -116,7 +116,7 @@ def _indexed_lambda(node: exp.Expr, _: str) -> exp.Expr:
     for part in list(found.this.find_all(exp.Identifier)):
         if part.name == place and not isinstance(part.parent, exp.Column | exp.Dot):
             from_0 = exp.Sub(this=exp.to_identifier(place), expression=number_literal(1))
-            part.replace(bracketed(from_0))
+            part.replace(bracket(from_0))
     return node
 
 

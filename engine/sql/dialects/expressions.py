@@ -39,7 +39,7 @@ def number_literal(value: int) -> exp.Expr:
     return exp.Literal.number(value) if value >= 0 else exp.Neg(this=exp.Literal.number(-value))
 
 
-def bracketed(node: exp.Expr) -> exp.Expr:
+def bracket(node: exp.Expr) -> exp.Expr:
     """An expression in brackets, as an operand is.
 
     Args:
@@ -59,7 +59,7 @@ def choice(condition: exp.Expr, chosen: exp.Expr, otherwise: exp.Expr) -> exp.Ex
     return exp.Case(ifs=[exp.If(this=condition, true=chosen)], default=otherwise)
 
 
-def repeated(node: exp.Expr, what: str) -> exp.Expr:
+def copy_of(node: exp.Expr, what: str) -> exp.Expr:
     """An expression once more.
 
     Args:

@@ -10,11 +10,11 @@ from sqlglot import exp
 from engine.errors import Unsupported
 from engine.sql.dialects.expressions import (
     Rewrite,
-    bracketed,
+    bracket,
     call,
     choice,
+    copy_of,
     number_literal,
-    repeated,
     whole_number,
 )
 from engine.sql.dialects.families import MYSQL, POSTGRES, SPARK, TRINO, TSQL
@@ -42,13 +42,11 @@ def _substring_of_places(node: exp.Expr, _: str) -> exp.Expr:
         return node
     start, known = found
     if length is not None:
-        first = start.copy() if known is not None else repeated(start, _BEGINNING)
-        before = call(
-            "least", exp.Sub(this=bracketed(first), expression=number_literal(1)), number_literal(0)
-        )
-        rest = exp.Add(this=bracketed(length), expression=before)
-        node.set("length", choice(_is_below(repeated(rest, "The length"), 0), number_literal(0), rest))
-    is_before = _is_below(start.copy() if known is not None else repeated(start, _BEGINNING), 1)
+        first = start.copy() if known is not None else copy_of(start, _BEGINNING)
+        before = call("least", exp.Sub(this=bracket(first), expression=number_literal(1)), number_literal(0))
+        rest = exp.Add(this=bracket(length), expression=before)
+        node.set("length", choice(_is_below(copy_of(rest, "The length"), 0), number_literal(0), rest))
+    is_before = _is_below(start.copy() if known is not None else copy_of(start, _BEGINNING), 1)
     node.set("start", number_literal(1) if known is not None else choice(is_before, number_literal(1), start))
     return node
 
@@ -62,7 +60,7 @@ def _substring_from_0(node: exp.Expr, dialect: str) -> exp.Expr:
     if known == 0:
         node.set("start", number_literal(1))
     elif known is None:
-        is_0 = exp.EQ(this=bracketed(repeated(start, _BEGINNING)), expression=number_literal(0))
+        is_0 = exp.EQ(this=bracket(copy_of(start, _BEGINNING)), expression=number_literal(0))
         node.set("start", choice(is_0, number_literal(1), start))
     elif dialect == "bigquery":
         # What would begin before the text begins with it.
@@ -77,16 +75,16 @@ def _substring_within(node: exp.Expr, _: str) -> exp.Expr:
     if found is None:
         return node
     start, known = found
-    nothing = exp.Left(this=repeated(node.this, "A text"), expression=number_literal(0))
+    nothing = exp.Left(this=copy_of(node.this, "A text"), expression=number_literal(0))
     if known is None:
-        is_0 = exp.EQ(this=bracketed(repeated(start, _BEGINNING)), expression=number_literal(0))
+        is_0 = exp.EQ(this=bracket(copy_of(start, _BEGINNING)), expression=number_literal(0))
         return choice(is_0, nothing, node)
-    is_outside = _is_below(exp.Length(this=repeated(node.this, "A text")), max(-known, 1))
+    is_outside = _is_below(exp.Length(this=copy_of(node.this, "A text")), max(-known, 1))
     return choice(is_outside, nothing, node) if known else nothing
 
 
 def _is_below(value: exp.Expr, bound: int) -> exp.Expr:
-    return exp.LT(this=bracketed(value), expression=number_literal(bound))
+    return exp.LT(this=bracket(value), expression=number_literal(bound))
 
 
 def _format(node: exp.Expr, dialect: str) -> exp.Expr:
@@ -115,8 +113,8 @@ def _trim(node: exp.Expr, _: str) -> exp.Expr:
 def _length(node: exp.Expr, _: str) -> exp.Expr:
     if not node.args.get("binary"):
         return node
-    kind = call("typeof", repeated(node.this, "A text"))
-    of_bytes = call("octet_length", exp.cast(repeated(node.this, "A text"), "BLOB"))
+    kind = call("typeof", copy_of(node.this, "A text"))
+    of_bytes = call("octet_length", exp.cast(copy_of(node.this, "A text"), "BLOB"))
     is_blob = exp.EQ(this=kind, expression=exp.Literal.string("BLOB"))
     return choice(is_blob, of_bytes, call("strlen", exp.cast(node.this, "TEXT")))
 
@@ -124,7 +122,7 @@ def _length(node: exp.Expr, _: str) -> exp.Expr:
 def _extracted_text(node: exp.Expr, _: str) -> exp.Expr:
     """NULL where the pattern is not found."""
     what = "A pattern's text"
-    matches = call("regexp_matches", repeated(node.this, what), repeated(node.expression, what))
+    matches = call("regexp_matches", copy_of(node.this, what), copy_of(node.expression, what))
     return exp.Case(ifs=[exp.If(this=matches, true=node)])
 
 
@@ -151,7 +149,7 @@ def _joined_text(node: exp.Expr, _: str) -> exp.Expr:
             "Texts of an array are joined by a literal here: ask in DuckDB's dialect otherwise."
         )
     first = exp.Array(expressions=[exp.Literal.string("")])
-    texts = exp.DPipe(this=first, expression=exp.cast(bracketed(node.this), "TEXT[]", dialect="duckdb"))
+    texts = exp.DPipe(this=first, expression=exp.cast(bracket(node.this), "TEXT[]", dialect="duckdb"))
     node.set("this", texts)
     return exp.Substring(this=node, start=number_literal(len(delimiter.name) + 1))
 

@@ -10,11 +10,11 @@ from sqlglot import exp
 from engine.errors import Unsupported
 from engine.sql.dialects.expressions import (
     Rewrite,
-    bracketed,
+    bracket,
     call,
     choice,
+    copy_of,
     number_literal,
-    repeated,
     typed_call,
     whole_number,
 )
@@ -56,7 +56,7 @@ _UNKNOWN = re.compile(r"[A-Za-z'\"]+")
 
 
 def _day_of_week_from_1(node: exp.Expr, _: str) -> exp.Expr:
-    return bracketed(exp.Add(this=exp.DayOfWeek(this=node.this), expression=number_literal(1)))
+    return bracket(exp.Add(this=exp.DayOfWeek(this=node.this), expression=number_literal(1)))
 
 
 def _week_of_year(moment: exp.Expr, code: str) -> exp.Expr:
@@ -100,7 +100,7 @@ def _part_of_second(node: exp.Expr, part: str, dialect: str) -> exp.Expr:
         return _microseconds(moment, 1_000) if part == "MILLISECOND" else node
     # Those of a minute are the engine's.
     whole = call("date_part", exp.Literal.string(part.lower()), moment)
-    return bracketed(exp.Mod(this=whole, expression=number_literal(_PARTS_OF_SECONDS[part])))
+    return bracket(exp.Mod(this=whole, expression=number_literal(_PARTS_OF_SECONDS[part])))
 
 
 def _part_of_week(node: exp.Expr, part: str, dialect: str) -> exp.Expr:
@@ -115,10 +115,10 @@ def _part_of_week(node: exp.Expr, part: str, dialect: str) -> exp.Expr:
         return exp.DayOfWeekIso(this=moment)
     if part == "WEEK" and dialect in TSQL:
         # The week with 1 January is the first.
-        begin = call("date_trunc", exp.Literal.string("year"), repeated(moment, "A week"))
+        begin = call("date_trunc", exp.Literal.string("year"), copy_of(moment, "A week"))
         is_sunday = exp.EQ(this=exp.DayOfWeek(this=begin), expression=number_literal(0))
         before = choice(is_sunday, number_literal(0), number_literal(1))
-        return bracketed(exp.Add(this=_week_of_year(moment, "%U"), expression=before))
+        return bracket(exp.Add(this=_week_of_year(moment, "%U"), expression=before))
     if dialect == "bigquery" and part == "WEEK":
         return _week_of_year(moment, "%U")
     if dialect == "bigquery" and part == "ISOWEEK":
@@ -129,7 +129,7 @@ def _part_of_week(node: exp.Expr, part: str, dialect: str) -> exp.Expr:
 def _microseconds(moment: exp.Expr, divisor: int) -> exp.Expr:
     """The microseconds of a minute in another unit."""
     found = call("date_part", exp.Literal.string("microseconds"), moment)
-    return bracketed(exp.Div(this=found, expression=number_literal(divisor)))
+    return bracket(exp.Div(this=found, expression=number_literal(divisor)))
 
 
 def _unit(node: exp.Expr) -> str | None:
@@ -155,7 +155,7 @@ def _weeks_from_sunday(node: exp.Expr, _: str) -> exp.Expr:
     if _unit(node) == "week":
         for name in ("this", "expression"):
             day = exp.Interval(this=exp.Literal.string("1"), unit=exp.var("DAY"))
-            later = exp.Add(this=bracketed(node.args[name]), expression=day)
+            later = exp.Add(this=bracket(node.args[name]), expression=day)
             node.set(name, call("date_trunc", exp.Literal.string("week"), later))
     return node
 
@@ -165,7 +165,7 @@ def _move(node: exp.Expr, dialect: str) -> exp.Expr:
     moment, amount = node.this, node.expression
     if isinstance(node, exp.Sub) and isinstance(amount, exp.Add):
         # An interval of several units, which sqlglot makes a sum and does not bracket.
-        node.set("expression", bracketed(amount))
+        node.set("expression", bracket(amount))
         return node
     if isinstance(node, exp.Add) and isinstance(moment, exp.Interval):
         moment, amount = amount, moment
@@ -177,7 +177,7 @@ def _move(node: exp.Expr, dialect: str) -> exp.Expr:
             return node
         amount = exp.Interval(this=amount, unit=exp.var(unit.upper()))
     if isinstance(node, exp.Sub | exp.DateSub):
-        amount = exp.Neg(this=bracketed(amount))
+        amount = exp.Neg(this=bracket(amount))
     return typed_call("move_by", moment, before=[amount])
 
 
@@ -217,7 +217,7 @@ def _weekday(node: exp.Expr, _: str) -> exp.Expr:
     """From 0, a Monday."""
     (moment,) = node.expressions
     day = exp.DayOfWeekIso(this=exp.cast(moment, "DATE"))
-    return bracketed(exp.Sub(this=day, expression=number_literal(1)))
+    return bracket(exp.Sub(this=day, expression=number_literal(1)))
 
 
 def _named_part(node: exp.Expr, dialect: str) -> exp.Expr:
