@@ -657,13 +657,11 @@ class Follower:
 
         def is_there() -> bool:
             state = self._groups.get(group)
-            return (
-                state is not None
-                and state.view is not None
-                and state.view.epoch >= epoch
-                and state.reported[0].newest >= epoch
-                and not state.is_rebuilding
-            )
+            if state is None or state.view is None or state.is_rebuilding:
+                return False
+            group_report, store_reports = state.reported  # comes last: after the partitions and the view
+            is_whole = not any(store.rebuilding for store in store_reports.values())
+            return min(state.view.epoch, group_report.newest) >= epoch and is_whole
 
         with self._moved:
             return self._moved.wait_for(is_there, timeout_seconds)
