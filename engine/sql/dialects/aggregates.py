@@ -8,6 +8,7 @@ from contextlib import suppress
 from sqlglot import ErrorLevel, exp
 from sqlglot.errors import UnsupportedError
 
+from engine.errors import Unsupported
 from engine.sql.dialects.expressions import Rewrite, bracket, copy_of
 from engine.sql.dialects.families import OTHERS, POSTGRES, SPARK, TRINO, TSQL
 from engine.sql.engine_dialect import EngineDialect
@@ -85,6 +86,26 @@ def _joined_values(node: exp.Expr, _: str) -> exp.Expr:
     return exp.Coalesce(this=node, expressions=[exp.Literal.string("")])
 
 
+def _joined_set(node: exp.Expr, _: str) -> exp.Expr:
+    """The delimiter stands behind DISTINCT, and is none of the values."""
+    values = node.this
+    if isinstance(values, exp.Distinct) and len(values.expressions) == 2 and not node.args.get("separator"):
+        value, delimiter = values.expressions
+        values.set("expressions", [value])
+        node.set("separator", delimiter)
+    return node
+
+
+def _kurtosis(node: exp.Expr, _: str) -> exp.Expr:
+    return exp.AnonymousAggFunc(this="kurtosis_pop", expressions=[node.this])
+
+
+def _skewness(node: exp.Expr, _: str) -> exp.Expr:
+    raise Unsupported(
+        "The skewness of this dialect is that of a population: ask in DuckDB's dialect for a sample's."
+    )
+
+
 def _every(node: exp.Expr, _: str) -> exp.Expr:
     (value,) = node.expressions
     return exp.LogicalAnd(this=value)
@@ -113,5 +134,8 @@ REWRITES: Sequence[Rewrite] = (
     ((exp.Filter,), SPARK | {"snowflake"}, _filtered_array),
     ((exp.ArgMax, exp.ArgMin), SPARK | TRINO | {"snowflake", "bigquery"}, _at_extreme),
     ((exp.GroupConcat,), frozenset({"snowflake"}), _joined_values),
+    ((exp.GroupConcat,), frozenset({"redshift"}), _joined_set),
+    ((exp.Kurtosis,), SPARK, _kurtosis),
+    ((exp.Skewness,), SPARK | TRINO, _skewness),
     (("every",), SPARK | POSTGRES | TRINO, _every),
 )

@@ -120,6 +120,32 @@ def _indexed_lambda(node: exp.Expr, _: str) -> exp.Expr:
     return node
 
 
+def _sequence(node: exp.Expr, _: str) -> exp.Expr:
+    """Numbers fall where the end is below the beginning."""
+    start, end = node.args["start"], node.args["end"]
+    if node.args.get("step") is not None:
+        return node
+    first, last = whole_number(start), whole_number(end)
+    step = number_literal(1)
+    if first is None or last is None:
+        what = "A sequence"
+        is_rising = exp.LTE(this=bracket(copy_of(start, what)), expression=bracket(copy_of(end, what)))
+        node.set("step", choice(is_rising, step, number_literal(-1)))
+    elif first > last:
+        node.set("step", number_literal(-1))
+    return node
+
+
+def _reduce(node: exp.Expr, _: str) -> exp.Expr:
+    """The last lambda is applied to what comes of the others."""
+    finish = node.args.get("finish")
+    if finish is None:
+        return node
+    node.set("finish", None)
+    mapped = call("list_transform", exp.Array(expressions=[node]), finish)
+    return exp.Bracket(this=mapped, expressions=[number_literal(1)], offset=1)
+
+
 def _member(node: exp.Expr, _: str) -> exp.Expr:
     if isinstance(node.expression, exp.Literal) and node.expression.is_string:
         return node
@@ -157,6 +183,8 @@ REWRITES: Sequence[Rewrite] = (
     ((exp.ArrayPosition,), SPARK | TRINO, _place_in_array),
     ((exp.ArrayRemove,), SPARK | POSTGRES | TRINO, _array_without),
     ((exp.Transform, exp.ArrayFilter), SPARK, _indexed_lambda),
+    ((exp.GenerateSeries,), SPARK | TRINO, _sequence),
+    ((exp.Reduce,), SPARK | TRINO, _reduce),
     ((exp.GetExtract,), frozenset({"snowflake"}), _member),
     ((exp.ArraySize,), POSTGRES, _array_length),
     (("cardinality",), POSTGRES, _cardinality),

@@ -34,6 +34,8 @@ _OVERLOADS: Mapping[str, tuple[str, ...]] = {
         "(a DECIMAL(38, 12)) AS trunc(a)",
         "(a VARCHAR) AS trunc(TRY_CAST(a AS DECIMAL(38, 12)))",
         "(a BOOLEAN) AS a",
+        "(a TIMESTAMP) AS floor(epoch(a))",
+        "(a TIMESTAMPTZ) AS floor(epoch(a))",
     ),
     # Likewise, where a text that is no number is an error.
     "strictly_without_fraction": (
@@ -43,6 +45,8 @@ _OVERLOADS: Mapping[str, tuple[str, ...]] = {
         "(a DECIMAL(38, 12)) AS trunc(a)",
         "(a VARCHAR) AS a",
         "(a BOOLEAN) AS a",
+        "(a TIMESTAMP) AS floor(epoch(a))",
+        "(a TIMESTAMPTZ) AS floor(epoch(a))",
     ),
     # Likewise, where it rounds, in the middle away from zero.
     "to_nearest": (
@@ -52,6 +56,21 @@ _OVERLOADS: Mapping[str, tuple[str, ...]] = {
         "(a DECIMAL(38, 12)) AS round(a)",
         "(a VARCHAR) AS a",
         "(a BOOLEAN) AS a",
+    ),
+    # What a cast to a moment is given, where numbers are seconds since 1970.
+    "seconds_as_moment": (
+        "(a BIGINT) AS make_timestamp(a * 1000000)",
+        "(a DOUBLE) AS make_timestamp(CAST(a * 1000000 AS BIGINT))",
+        "(a VARCHAR) AS a",
+        "(a DATE) AS a",
+        "(a TIMESTAMP) AS a",
+        "(a TIMESTAMPTZ) AS a",
+    ),
+    # What clocks of a zone show at a moment; one without a zone is of UTC.
+    "local_time": (
+        "(zone, a TIMESTAMP) AS (a AT TIME ZONE 'UTC') AT TIME ZONE zone",
+        "(zone, a TIMESTAMPTZ) AS a AT TIME ZONE zone",
+        "(zone, a VARCHAR) AS (CAST(a AS TIMESTAMP) AT TIME ZONE 'UTC') AT TIME ZONE zone",
     ),
     # A date and some days, weeks, months or years is a date.
     "move_by": (
@@ -78,9 +97,10 @@ _OVERLOADS: Mapping[str, tuple[str, ...]] = {
         "(unit, a VARCHAR, b TIMESTAMP) AS datesub(unit, CAST(a AS TIMESTAMP), b)",
         "(unit, a TIMESTAMP, b VARCHAR) AS datesub(unit, a, CAST(b AS TIMESTAMP))",
     ),
-    # Elements of an array by their places from 0, and values of a map by their keys.
+    # Elements of an array by their places from 0, and values of a map by their keys; of JSON the engine
+    # counts from 0, too.
     "at_index": (
-        "(a, i BIGINT) AS CASE WHEN typeof(a) LIKE 'MAP(%' THEN a[i] WHEN i >= 0 THEN a[i + 1] END",
+        "(a, i BIGINT) AS CASE WHEN typeof(a)[:3] IN ('MAP', 'JSO') THEN a[i] WHEN i >= 0 THEN a[i + 1] END",
         "(a, i VARCHAR) AS a[i]",
         "(a, i DATE) AS map_extract_value(a, i)",
         "(a, i TIMESTAMP) AS map_extract_value(a, i)",

@@ -18,7 +18,7 @@ from engine.sql.dialects.arrays import note_first_index
 from engine.sql.dialects.expressions import Kind, mark_names_of_aggregates
 from engine.sql.output_names import name_outputs_around
 
-_REWRITES = (
+REWRITES = (
     *numbers.REWRITES,
     *times.REWRITES,
     *texts.REWRITES,
@@ -26,6 +26,7 @@ _REWRITES = (
     *aggregates.REWRITES,
     *queries.REWRITES,
 )
+"""Each kind of node has one in a dialect, at the most."""
 
 
 def say_in_engine_terms(tree: exp.Expr, dialect: str) -> None:
@@ -62,4 +63,4 @@ def _kind(node: exp.Expr) -> Kind:
 
 @lru_cache
 def _rewrites_of(dialect: str) -> Mapping[Kind, Callable[[exp.Expr, str], exp.Expr]]:
-    return {kind: rewrite for kinds, dialects, rewrite in _REWRITES if dialect in dialects for kind in kinds}
+    return {kind: rewrite for kinds, dialects, rewrite in REWRITES if dialect in dialects for kind in kinds}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
 from engine.errors import Unsupported
-from engine.sql.dialects.expressions import Rewrite, number_literal, typed_call, whole_number
+from engine.sql.dialects.expressions import Rewrite, bracket, number_literal, typed_call, whole_number
 from engine.sql.dialects.families import MYSQL, OTHERS, POSTGRES, SPARK, TRINO, TSQL
 
 _DECIMAL_DEFAULTS: Mapping[str, tuple[int, int]] = {
@@ -21,25 +22,68 @@ _DECIMAL_DEFAULTS: Mapping[str, tuple[int, int]] = {
 """Digits, and those behind the point, of a DECIMAL that does not say them."""
 _CUTS_FRACTIONS = SPARK | TSQL | {"sqlite", "clickhouse", "teradata"}
 _ROUNDS_AWAY = MYSQL | TRINO | {"snowflake", "bigquery", "oracle"}
+_FRACTIONAL = (
+    exp.Avg,
+    exp.Ceil,
+    exp.Extract,
+    exp.Floor,
+    exp.Round,
+    exp.Sign,
+    exp.Trunc,
+)
+"""What has no whole quotient in PostgreSQL, though it is a whole number in the engine."""
+_DOUBLE_FLOATS = TSQL
+"""Whose FLOAT is a DOUBLE, and no REAL as sqlglot takes it."""
+_JSON_TYPES = {*exp.DataType.NESTED_TYPES, exp.DType.JSON, exp.DType.VARIANT}
+"""Into which JSON is cast as it is; all else is cast from its text."""
+_WRITTEN_DECIMAL = re.compile(r"[+-]?\d*\.?(\d*)")
 _SIZED_TEXTS = ("varchar", "char", "nvarchar", "nchar")
 _CUTS_TEXTS = POSTGRES | MYSQL | TRINO | TSQL | {"redshift"}
 
 
-def _divide(node: exp.Expr, _: str) -> exp.Expr:
+def _divide(node: exp.Expr, dialect: str) -> exp.Expr:
     if not node.args.get("typed"):
         return node
-    divisor = node.expression
+    divided, divisor = node.this, node.expression
+    if dialect in POSTGRES and _has_fraction(divided):
+        divided = exp.cast(bracket(divided), "DOUBLE")
     if node.args.get("safe"):
         divisor = exp.Nullif(this=divisor, expression=number_literal(0))
-    return typed_call("typed_division", node.this, divisor)
+    return typed_call("typed_division", divided, divisor)
 
 
-def _divide_whole(node: exp.Expr, _: str) -> exp.Expr:
+def _has_fraction(node: exp.Expr) -> bool:
+    """Whether one of the operands of sums and products is `_FRACTIONAL`."""
+    is_part = (exp.Add, exp.Mul, exp.Neg, exp.Paren, exp.Sub)
+    return any(
+        isinstance(part, _FRACTIONAL)
+        for part in node.walk(prune=lambda each: not isinstance(each, is_part))
+        if not isinstance(part, is_part)
+    )
+
+
+def _divide_whole(node: exp.Expr, dialect: str) -> exp.Expr:
+    if dialect in MYSQL:
+        node = _rest(node, dialect)
     return typed_call("whole_quotient", node.this, node.expression)
 
 
 def _cast(node: exp.Expr, dialect: str) -> exp.Expr:
     kind = node.args["to"]
+    if kind.is_type("float") and dialect in _DOUBLE_FLOATS:
+        kind.set("this", exp.DType.DOUBLE)
+        kind.set("expressions", [])
+    elif kind.is_type("bit") and dialect in TSQL:
+        kind.set("this", exp.DType.BOOLEAN)
+    elif kind.is_type("timestamptz", "timestamp") and dialect in SPARK:
+        if not isinstance(node.this, exp.Literal | exp.Func | exp.Cast):
+            node.set("this", typed_call("seconds_as_moment", node.this))
+    elif isinstance(node.this, exp.JSONExtract) and kind.this not in _JSON_TYPES:
+        node.set("this", exp.JSONExtractScalar(this=node.this.this, expression=node.this.expression))
+    return _cast_number(node, kind, dialect)
+
+
+def _cast_number(node: exp.Expr, kind: exp.Expr, dialect: str) -> exp.Expr:
     if kind.this in exp.DataType.INTEGER_TYPES:
         name = "to_nearest"
         if dialect in _CUTS_FRACTIONS:
@@ -48,6 +92,10 @@ def _cast(node: exp.Expr, dialect: str) -> exp.Expr:
             node.set("this", typed_call(name, node.this))
     elif kind.is_type("decimal") and not kind.expressions and dialect in _DECIMAL_DEFAULTS:
         digits = _DECIMAL_DEFAULTS[dialect]
+        written = _WRITTEN_DECIMAL.fullmatch(node.this.name) if isinstance(node.this, exp.Literal) else None
+        if written is not None and node.this.is_string and dialect in TRINO:
+            # A literal DECIMAL '1.25' has the digits that it is written with.
+            digits = (38, len(written[1]))
         kind.set("expressions", [exp.DataTypeParam(this=number_literal(each)) for each in digits])
     elif kind.is_type(*_SIZED_TEXTS) and dialect in _CUTS_TEXTS and len(kind.expressions) == 1:
         length = kind.expressions[0].this
@@ -68,6 +116,16 @@ def _is_whole(node: exp.Expr) -> bool:
     return whole_number(node) is not None or isinstance(node, exp.Count)
 
 
+def _rest(node: exp.Expr, _: str) -> exp.Expr:
+    """NULL where something is divided by 0."""
+    node.set("expression", exp.Nullif(this=node.expression, expression=number_literal(0)))
+    return node
+
+
+def _hash(node: exp.Expr, _: str) -> exp.Expr:
+    raise Unsupported("HASH has other values in this dialect: use md5, or ask in DuckDB's dialect.")
+
+
 def _is_nan(node: exp.Expr, _: str) -> exp.Expr:
     """NULL is a number."""
     return exp.Coalesce(this=node, expressions=[exp.false()])
@@ -78,5 +136,7 @@ REWRITES: Sequence[Rewrite] = (
     ((exp.IntDiv,), OTHERS, _divide_whole),
     ((exp.Cast, exp.TryCast), OTHERS, _cast),
     ((exp.Convert,), TSQL, _convert),
+    ((exp.Mod,), MYSQL, _rest),
+    (("hash",), SPARK | {"snowflake"}, _hash),
     ((exp.IsNan,), SPARK, _is_nan),
 )

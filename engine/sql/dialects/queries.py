@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 from sqlglot import exp
 
 from engine.errors import Unsupported
-from engine.sql.dialects.expressions import Rewrite, number_literal
+from engine.sql.dialects.expressions import MAX_REPEATED_NODES, Rewrite, bracket, copy_of, number_literal
 from engine.sql.dialects.families import MYSQL, OTHERS, SPARK
 
 
@@ -21,9 +22,39 @@ def _groups(node: exp.Expr, _: str) -> exp.Expr:
     return node
 
 
-def _select(node: exp.Expr, _: str) -> exp.Expr:
+def _select(node: exp.Expr, dialect: str) -> exp.Expr:
+    if dialect == "bigquery":
+        _name_outputs_first(node)
     _put_shared_columns_first(node)
     return _join_lateral_views(node)
+
+
+def _name_outputs_first(node: exp.Expr) -> None:
+    """In GROUP BY and HAVING a name is an output's before it is a column's."""
+    outputs = node.expressions
+    places = {
+        output.alias.lower(): place for place, output in enumerate(outputs) if isinstance(output, exp.Alias)
+    }
+    stars = [place for place, output in enumerate(outputs) if output.is_star]
+    group, having = node.args.get("group"), node.args.get("having")
+    for column in list(group.find_all(exp.Column)) if group is not None else ():
+        place = None if column.table else places.get(column.name.lower())
+        if place is None or (stars and stars[0] < place):
+            continue  # behind a star nobody knows an output's number
+        if isinstance(column.parent, exp.Group | exp.Rollup | exp.Cube | exp.Tuple):
+            column.replace(number_literal(place + 1))
+    columns = list(having.find_all(exp.Column)) if having is not None else []
+    for column in columns[:MAX_REPEATED_NODES]:
+        place = None if column.table else places.get(column.name.lower())
+        if place is not None and not _is_within_aggregate(column):
+            # What is too long keeps its name, which means the output where no column has it.
+            with suppress(Unsupported):
+                column.replace(bracket(copy_of(outputs[place].this, "An output")))
+
+
+def _is_within_aggregate(column: exp.Expr) -> bool:
+    """Whether a column of a HAVING clause stands in an aggregate, or a query, of it."""
+    return isinstance(column.find_ancestor(exp.AggFunc, exp.Query, exp.Having), exp.AggFunc | exp.Query)
 
 
 def _put_shared_columns_first(node: exp.Expr) -> None:
@@ -45,12 +76,14 @@ def _put_shared_columns_first(node: exp.Expr) -> None:
 def _join_lateral_views(node: exp.Expr) -> exp.Expr:
     """LATERAL VIEW OUTER keeps rows without elements. Views after it may read it: all become joins."""
     views = node.args.get("laterals") or []
-    if not any(view.args.get("outer") for view in views):
+    if not any(map(_is_outer, views)):
         return node
     joins = []
     for number, view in enumerate(views, 1):
         columns = view.args["alias"].columns if view.args.get("alias") else []
-        wanted = {exp.Explode: 1, exp.Posexplode: 2}.get(type(view.this))
+        wanted = (
+            2 if isinstance(view.this, exp.Posexplode) else 1 if isinstance(view.this, exp.Explode) else 0
+        )
         if not view.args.get("view") or wanted != len(columns):
             raise Unsupported(
                 "LATERAL VIEW OUTER stands with views of explode and posexplode alone, with names for their "
@@ -59,15 +92,18 @@ def _join_lateral_views(node: exp.Expr) -> exp.Expr:
         name = view.args["alias"].this or exp.to_identifier(f"_view{number}")
         elements = _elements(view.this.this, columns[-1], columns[0] if wanted == 2 else None)
         found = exp.Lateral(this=exp.Subquery(this=elements), alias=exp.TableAlias(this=name))
-        is_outer = bool(view.args.get("outer"))
         joins.append(
             exp.Join(this=found, side="LEFT", on=exp.true())
-            if is_outer
+            if _is_outer(view)
             else exp.Join(this=found, kind="CROSS")
         )
     node.set("laterals", [])
     node.set("joins", [*_joins(node), *joins])
     return node
+
+
+def _is_outer(view: exp.Expr) -> bool:
+    return bool(view.args.get("outer")) or isinstance(view.this, exp.ExplodeOuter | exp.PosexplodeOuter)
 
 
 def _elements(values: exp.Expr, element: exp.Expr, place: exp.Expr | None) -> exp.Expr:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect
 
 from engine.errors import Unsupported
 from engine.sql.dialects.expressions import (
@@ -18,10 +19,13 @@ from engine.sql.dialects.expressions import (
     whole_number,
 )
 from engine.sql.dialects.families import MYSQL, POSTGRES, SPARK, TRINO, TSQL
+from engine.sql.dialects.times import written_time
 
 _BEGINNING = "A substring's beginning"
 _GROUP = re.compile(r"\$(\d)")
 _OTHER_FORMATS = re.compile(r"%(?!s)|[{}]")
+_NUMBER_TEMPLATE = re.compile(r"(?=.*[09X])[09X.,DGLSBVEPRMITFx$ ]*")
+"""Of TO_CHAR; one of dates has no 0, 9 or X."""
 
 
 def _substring_start(node: exp.Expr) -> tuple[exp.Expr, int | None] | None:
@@ -126,9 +130,11 @@ def _extracted_text(node: exp.Expr, _: str) -> exp.Expr:
     return exp.Case(ifs=[exp.If(this=matches, true=node)])
 
 
-def _replaced_text(node: exp.Expr, _: str) -> exp.Expr:
+def _replaced_text(node: exp.Expr, dialect: str) -> exp.Expr:
     """Groups have a backslash before their numbers in the engine."""
     put = node.args.get("replacement")
+    if dialect == "redshift":
+        node.set("single_replace", None)
     if isinstance(put, exp.Literal) and put.is_string:
         node.set("replacement", exp.Literal.string(_GROUP.sub(r"\\\1", put.name)))
     return node
@@ -152,6 +158,68 @@ def _joined_text(node: exp.Expr, _: str) -> exp.Expr:
     texts = exp.DPipe(this=first, expression=exp.cast(bracket(node.this), "TEXT[]", dialect="duckdb"))
     node.set("this", texts)
     return exp.Substring(this=node, start=number_literal(len(delimiter.name) + 1))
+
+
+def _like(node: exp.Expr, _: str) -> exp.Expr:
+    """A backslash takes the meaning of the character behind it, unless ESCAPE names another one."""
+    pattern = node.expression
+    if isinstance(node.parent, exp.Escape):
+        return node
+    if isinstance(pattern, exp.Any | exp.All):
+        if any("\\" in str(each.this) for each in pattern.find_all(exp.Literal)):
+            raise Unsupported(
+                "LIKE ANY and LIKE ALL have patterns without backslashes here: write them with OR."
+            )
+        return node
+    if isinstance(pattern, exp.Literal) and "\\" not in pattern.name:
+        return node
+    return exp.Escape(this=node, expression=exp.Literal.string("\\"))
+
+
+def _like_with_sets(node: exp.Expr, _: str) -> exp.Expr:
+    if any("[" in str(each.this) for each in node.expression.find_all(exp.Literal)):
+        raise Unsupported("LIKE with a set of characters is not supported: use regexp_matches.")
+    return node
+
+
+def _template_text(node: exp.Expr, dialect: str) -> exp.Expr:
+    """A date by a template; sqlglot leaves the template out where it does not know that it is one."""
+    template = node.args.get("format")
+    if template is None:
+        return node
+    if not isinstance(template, exp.Literal) or _NUMBER_TEMPLATE.fullmatch(template.name):
+        raise Unsupported("TO_CHAR has a literal template, and one of a date, here: use format for a number.")
+    known = Dialect.get_or_raise(dialect).format_time(exp.Literal.string(template.name))
+    return written_time(exp.TimeToStr(this=node.this, format=known), dialect)
+
+
+def _concat(node: exp.Expr, _: str) -> exp.Expr:
+    """NULL where a part is NULL."""
+    node.set("coalesce", None)
+    return node
+
+
+def _split(node: exp.Expr, _: str) -> exp.Expr:
+    limit = node.args.get("limit")
+    if limit is not None and (whole_number(limit) or 0) >= 0:
+        raise Unsupported("A text is split without a limit here: take the parts that are wanted.")
+    node.set("limit", None)
+    return node
+
+
+def _lower_hex(node: exp.Expr, _: str) -> exp.Expr:
+    return exp.Lower(this=node)
+
+
+def _rows_of_matches(node: exp.Expr, _: str) -> exp.Expr:
+    raise Unsupported("regexp_matches gives rows in this dialect: use ~ or regexp_extract_all.")
+
+
+def _json_text(node: exp.Expr, _: str) -> exp.Expr:
+    path = node.args["path"]
+    if isinstance(path, exp.Literal):
+        path = exp.Literal.string(path.name.removeprefix("strict ").removeprefix("lax "))
+    return exp.JSONExtractScalar(this=node.this, expression=path)
 
 
 def _part_before(node: exp.Expr, _: str) -> exp.Expr:
@@ -178,7 +246,15 @@ REWRITES: Sequence[Rewrite] = (
     ((exp.Trim,), MYSQL, _trim),
     ((exp.Length,), MYSQL, _length),
     ((exp.RegexpExtract,), TRINO, _extracted_text),
-    ((exp.RegexpReplace,), TRINO, _replaced_text),
+    ((exp.RegexpReplace,), TRINO | SPARK | MYSQL | {"redshift"}, _replaced_text),
+    ((exp.Like, exp.ILike), SPARK | POSTGRES | MYSQL | {"redshift", "bigquery"}, _like),
+    ((exp.Like, exp.ILike), TSQL, _like_with_sets),
+    ((exp.ToChar,), SPARK | {"snowflake"}, _template_text),
+    ((exp.Concat,), frozenset({"redshift"}), _concat),
+    ((exp.Split, exp.RegexpSplit), SPARK | TRINO, _split),
+    ((exp.Hex,), POSTGRES, _lower_hex),
+    (("regexp_matches",), POSTGRES, _rows_of_matches),
+    ((exp.JSONValue,), MYSQL | TRINO, _json_text),
     ((exp.Pad,), SPARK | MYSQL | {"snowflake"}, _pad),
     (
         (exp.ArrayToString,),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
@@ -18,8 +18,27 @@ from engine.sql.dialects.expressions import (
     typed_call,
     whole_number,
 )
-from engine.sql.dialects.families import MYSQL, POSTGRES, SPARK, TRINO, TSQL
+from engine.sql.dialects.families import MYSQL, OTHERS, POSTGRES, SPARK, TRINO, TSQL
 
+_SHORT_UNITS = {
+    **dict.fromkeys(("us", "usec", "usecs"), "MICROSECOND"),
+    **dict.fromkeys(("ms", "msec", "msecs"), "MILLISECOND"),
+    **dict.fromkeys(("s", "sec", "secs"), "SECOND"),
+    **dict.fromkeys(("m", "min", "mins"), "MINUTE"),
+    **dict.fromkeys(("h", "hr", "hrs"), "HOUR"),
+    "d": "DAY",
+    **dict.fromkeys(("w", "wk", "wks"), "WEEK"),
+    **dict.fromkeys(("mon", "mons"), "MONTH"),
+    **dict.fromkeys(("y", "yr", "yrs"), "YEAR"),
+}
+_POSTGRES_WEEKS = {"%u": "D", "%U": "WW"}
+_MYSQL_WEEKS = {"%W": "%u", "%V": "%V", "%X": "%X"}
+_LETTER_TEMPLATES = SPARK | POSTGRES | {"redshift", "snowflake"}
+_OTHER_WEEKS: Mapping[str, Mapping[str, str]] = {
+    **dict.fromkeys(POSTGRES | {"redshift"}, _POSTGRES_WEEKS),
+    **dict.fromkeys(MYSQL, _MYSQL_WEEKS),
+}
+"""Codes that sqlglot has put in the place of others, which count days and weeks in another way."""
 _WEEK_CODES = {"SUNDAY": "%U", "MONDAY": "%W"}
 """Of strftime, by the first day of a week."""
 _PARTS_OF_SECONDS = {"MILLISECOND": 1_000, "MICROSECOND": 1_000_000}
@@ -119,7 +138,7 @@ def _part_of_week(node: exp.Expr, part: str, dialect: str) -> exp.Expr:
         is_sunday = exp.EQ(this=exp.DayOfWeek(this=begin), expression=number_literal(0))
         before = choice(is_sunday, number_literal(0), number_literal(1))
         return bracket(exp.Add(this=_week_of_year(moment, "%U"), expression=before))
-    if dialect == "bigquery" and part == "WEEK":
+    if dialect in MYSQL | {"bigquery"} and part == "WEEK":
         return _week_of_year(moment, "%U")
     if dialect == "bigquery" and part == "ISOWEEK":
         node.set("this", exp.var("WEEK"))
@@ -196,12 +215,97 @@ def _begin_of(node: exp.Expr, dialect: str) -> exp.Expr:
     return typed_call("begin_of", node.this, before=[exp.Literal.string(unit)])
 
 
-def _template(node: exp.Expr, dialect: str) -> exp.Expr:
-    """Check that nothing of a template of letters was left as it is: each letter means something."""
+def _interval(node: exp.Expr, _: str) -> exp.Expr:
+    unit = node.args.get("unit")
+    if isinstance(unit, exp.Var):
+        node.set("unit", exp.var(_SHORT_UNITS.get(unit.name.lower(), unit.name)))
+    return node
+
+
+def _in_zone(node: exp.Expr, _: str) -> exp.Expr:
+    """A moment without a zone is of UTC, and not of the zone that is named."""
+    return typed_call("local_time", node.this, before=[node.args["zone"]])
+
+
+def _named_zone(node: exp.Expr, _: str) -> exp.Expr:
+    moment, zone = node.expressions
+    return typed_call("local_time", moment, before=[zone])
+
+
+def _converted(node: exp.Expr, _: str) -> exp.Expr:
+    if node.args.get("source_tz") is not None:
+        return node
+    return typed_call("local_time", node.args["timestamp"], before=[node.args["target_tz"]])
+
+
+def _moment_of_number(node: exp.Expr, dialect: str) -> exp.Expr:
+    template = node.args.get("format")
+    if template is None:
+        return node
+    node.set("format", None)
+    return written_time(exp.TimeToStr(this=node, format=template), dialect)
+
+
+def _begin_of_week_from_sunday(node: exp.Expr, _: str) -> exp.Expr:
+    if _unit(node) != "week":
+        return node
+    raise Unsupported(
+        "Weeks begin on Sundays in this dialect: use date_trunc in DuckDB's, whose begin on Mondays."
+    )
+
+
+def _year_and_week(node: exp.Expr, _: str) -> exp.Expr:
+    raise Unsupported("YEARWEEK is not supported: use strftime.")
+
+
+def _part_by_name(node: exp.Expr, dialect: str) -> exp.Expr:
+    part, moment = node.expressions
+    if not isinstance(part, exp.Literal):
+        return node
+    return _extract(exp.Extract(this=exp.var(part.name.upper()), expression=moment), dialect)
+
+
+def _short_name(node: exp.Expr, _: str) -> exp.Expr:
+    """Three letters."""
+    node.set("abbreviated", True)
+    return node
+
+
+def written_time(node: exp.Expr, dialect: str) -> exp.Expr:
+    """A date or a moment as a text, by a template with strftime's codes.
+
+    Args:
+        node: A `TimeToStr`, or another node with a template of a date.
+        dialect: sqlglot's name of the dialect.
+
+    Raises:
+        Unsupported: The template has something that the engine does not have.
+    """
+    zone = node.args.get("zone")
+    if zone is not None and isinstance(node, exp.TimeToStr):
+        node.set("zone", None)
+        moment = node.this.this if isinstance(node.this, exp.TsOrDsToTimestamp) else node.this
+        node.set("this", typed_call("local_time", moment, before=[zone]))
+    elif zone is not None:
+        raise Unsupported("A text is read as a moment of UTC here: have the zone in the text.")
     template = node.args.get("format")
     if not isinstance(template, exp.Literal) or not template.is_string:
         return node
     text = template.name
+    if dialect in TSQL and isinstance(node.this, exp.Cast) and text not in ("%B", "%A"):
+        raise Unsupported("DATENAME has the names of months and weekdays here: use DATEPART for numbers.")
+    if dialect in _LETTER_TEMPLATES:
+        text = _text_of_letters(text, dialect)
+    other_weeks = _OTHER_WEEKS.get(dialect, {})
+    for code in _CODE.findall(text):
+        if code in other_weeks:
+            raise Unsupported(f"Templates of dates have no {other_weeks[code]} here: use strftime.")
+    node.set("format", exp.Literal.string(text.replace("%v", "%V") if dialect in MYSQL else text))
+    return node
+
+
+def _text_of_letters(text: str, dialect: str) -> str:
+    """A template of letters with strftime's codes in their place. None may be left: each means something."""
     if dialect not in SPARK:
         text = _POSTGRES_WORD.sub(lambda found: _POSTGRES_TEMPLATES[found[0]], text)
     unknown = _UNKNOWN.search(_CODE.sub("", _QUOTED.sub("", text)))
@@ -209,8 +313,7 @@ def _template(node: exp.Expr, dialect: str) -> exp.Expr:
         raise Unsupported(
             f"The template of a date has {unknown[0]!r}, which is not known here: use strftime."
         )
-    node.set("format", exp.Literal.string(_QUOTED.sub(lambda found: found[1] or found[2] or "", text)))
-    return node
+    return _QUOTED.sub(lambda found: found[1] or found[2] or "", text)
 
 
 def _weekday(node: exp.Expr, _: str) -> exp.Expr:
@@ -243,5 +346,14 @@ REWRITES: Sequence[Rewrite] = (
     ((exp.DateFromUnixDate,), SPARK | {"bigquery"}, _to_date),
     ((exp.DateTrunc,), SPARK | {"bigquery", "snowflake"}, _begin_of),
     ((exp.TimestampTrunc,), SPARK | TRINO | {"snowflake"}, _begin_of),
-    (_TEMPLATE_NODES, SPARK | POSTGRES | {"redshift"}, _template),
+    (_TEMPLATE_NODES, SPARK | POSTGRES | MYSQL | TSQL | {"redshift", "bigquery"}, written_time),
+    ((exp.TimestampTrunc,), TSQL, _begin_of_week_from_sunday),
+    ((exp.Interval,), OTHERS, _interval),
+    ((exp.AtTimeZone,), SPARK | TRINO, _in_zone),
+    (("at_timezone",), TRINO, _named_zone),
+    ((exp.ConvertTimezone,), frozenset({"snowflake"}), _converted),
+    ((exp.UnixToTime,), MYSQL, _moment_of_number),
+    (("yearweek",), MYSQL, _year_and_week),
+    (("date_part",), SPARK, _part_by_name),
+    ((exp.Dayname, exp.Monthname), SPARK, _short_name),
 )

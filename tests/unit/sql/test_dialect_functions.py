@@ -70,3 +70,26 @@ def test_an_index_counts_from_0_and_a_key_is_one(database: duckdb.DuckDBPyConnec
     assert value(database, f"[{numbers}]") == [7, 9, None, None]
     assert value(database, "at_index(MAP {1: 'a', 2: 'b'}, 1)") == "a"
     assert value(database, "at_index(MAP {'x': 3}, 'x')") == 3
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        *("1704628800::INTEGER", "1704628800::BIGINT", "1704628800::UINTEGER", "1704628800::HUGEINT"),
+        *("1704628800.0::DOUBLE", "1704628800.0::DECIMAL(12, 1)", "'2024-01-07 12:00:00'"),
+        *("TIMESTAMP '2024-01-07 12:00:00'", "TIMESTAMP_NS '2024-01-07 12:00:00'"),
+        *("TIMESTAMP_S '2024-01-07 12:00:00'", "TIMESTAMPTZ '2024-01-07 12:00:00+00'"),
+    ],
+)
+def test_moments_are_made_of_seconds_and_of_moments(database: duckdb.DuckDBPyConnection, moment: str) -> None:
+    found = value(database, f"CAST(seconds_as_moment({moment}) AS TIMESTAMP)::VARCHAR")
+    assert found == "2024-01-07 12:00:00"
+    if not moment.startswith("17"):
+        assert value(database, f"local_time('Asia/Tokyo', {moment})::VARCHAR") == "2024-01-07 21:00:00"
+    value(database, "CAST(seconds_as_moment(NULL) AS TIMESTAMP)")
+
+
+def test_elements_of_json_count_from_0(database: duckdb.DuckDBPyConnection) -> None:
+    assert value(database, "at_index('[10, 20]'::JSON, 0)") == "10"
+    assert value(database, "at_index([10, 20], 0)") == 10
+    assert value(database, "at_index(MAP {0: 10, 1: 20}, 1)") == 20

@@ -9,6 +9,8 @@ import pytest
 
 from engine.errors import LivestateError
 from engine.service import QueryService, Session
+from engine.sql.dialects.families import OTHERS
+from engine.sql.dialects.meanings import REWRITES
 from tests.support.memory_source import MemorySource
 
 
@@ -28,6 +30,29 @@ def service() -> Iterator[QueryService]:
         ("mysql", "SELECT substring_index(a, a, 1) FROM (SELECT 'x' AS a)", "literal delimiter"),
         ("spark", "SELECT array_join(a, b) FROM (SELECT array('x') AS a, 'y' AS b)", "joined by a literal"),
         ("bigquery", "SELECT x.a FROM UNNEST([STRUCT(1 AS a)]) AS x WITH OFFSET o", "arrays of structs"),
+        ("spark", "SELECT 'a' LIKE ANY ('a\\\\_', 'b')", "without backslashes"),
+        ("tsql", "SELECT 1 WHERE 'cat' LIKE '[a-c]at'", "set of characters"),
+        ("snowflake", "SELECT TO_CHAR(1234.5, '9,999.00')", "use format for a number"),
+        ("databricks", "SELECT to_char(12.5, a) FROM (SELECT '99' AS a)", "use format for a number"),
+        ("trino", "SELECT split('a,b,c', ',', 2)", "without a limit"),
+        ("spark", "SELECT split('a,b,c', ',', 2)", "without a limit"),
+        ("spark", "SELECT last(a, true) FROM (SELECT 1 AS a)", "IGNORE NULLS"),
+        ("postgres", "SELECT regexp_matches('abc', 'b')", "gives rows"),
+        ("postgres", "SELECT to_char(DATE '2024-01-08', 'WW')", "have no WW"),
+        ("postgres", "SELECT to_char(DATE '2024-01-08', 'D')", "have no D"),
+        ("mysql", "SELECT DATE_FORMAT(DATE '2024-01-08', '%u')", "have no %u"),
+        ("mysql", "SELECT DATE_FORMAT(DATE '2024-01-08', '%X%V')", "have no %X"),
+        ("mysql", "SELECT YEARWEEK(DATE '2024-01-08')", "YEARWEEK"),
+        ("tsql", "SELECT DATENAME(quarter, '2024-01-08')", "use DATEPART"),
+        (
+            "tsql",
+            "SELECT DATETRUNC(week, a) FROM (SELECT CAST('2024-01-08' AS DATE) AS a) AS t",
+            "on Sundays",
+        ),
+        ("bigquery", "SELECT PARSE_TIMESTAMP('%Y', '2024', 'Asia/Tokyo')", "have the zone in the text"),
+        ("spark", "SELECT hash(1)", "HASH has other values"),
+        ("snowflake", "SELECT hash(1)", "HASH has other values"),
+        ("trino", "SELECT skewness(a) FROM (SELECT 1 AS a)", "that of a population"),
         (
             "spark",
             "SELECT k FROM (SELECT 1 AS k) LATERAL VIEW OUTER explode(map(1, 2)) m AS a, b",
@@ -40,6 +65,12 @@ def test_what_cannot_be_said_is_refused(
 ) -> None:
     with pytest.raises(LivestateError, match=words):
         service.execute(statement, session=Session(dialect=dialect)).read_all()
+
+
+@pytest.mark.parametrize("dialect", sorted(OTHERS))
+def test_a_node_has_one_meaning_in_a_dialect(dialect: str) -> None:
+    kinds = [kind for kinds, dialects, _ in REWRITES if dialect in dialects for kind in kinds]
+    assert len(kinds) == len({*kinds})
 
 
 @pytest.mark.parametrize(
