@@ -122,18 +122,9 @@ def _indexed_lambda(node: exp.Expr, _: str) -> exp.Expr:
 
 def _sequence(node: exp.Expr, _: str) -> exp.Expr:
     """Numbers fall where the end is below the beginning."""
-    start, end = node.args["start"], node.args["end"]
     if node.args.get("step") is not None:
         return node
-    first, last = whole_number(start), whole_number(end)
-    step = number_literal(1)
-    if first is None or last is None:
-        what = "A sequence"
-        is_rising = exp.LTE(this=bracket(copy_of(start, what)), expression=bracket(copy_of(end, what)))
-        node.set("step", choice(is_rising, step, number_literal(-1)))
-    elif first > last:
-        node.set("step", number_literal(-1))
-    return node
+    return typed_call("sequence_between", node.args["start"], node.args["end"])
 
 
 def _reduce(node: exp.Expr, _: str) -> exp.Expr:

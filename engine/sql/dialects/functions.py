@@ -59,8 +59,9 @@ _OVERLOADS: Mapping[str, tuple[str, ...]] = {
     ),
     # What a cast to a moment is given, where numbers are seconds since 1970.
     "seconds_as_moment": (
-        "(a BIGINT) AS make_timestamp(a * 1000000)",
-        "(a DOUBLE) AS make_timestamp(CAST(a * 1000000 AS BIGINT))",
+        "(a BIGINT) AS TRY(make_timestamp(a * 1000000))",
+        "(a DOUBLE) AS TRY(make_timestamp(CAST(a * 1000000 AS BIGINT)))",
+        "(a BOOLEAN) AS make_timestamp(CAST(a AS BIGINT) * 1000000)",
         "(a VARCHAR) AS a",
         "(a DATE) AS a",
         "(a TIMESTAMP) AS a",
@@ -71,6 +72,11 @@ _OVERLOADS: Mapping[str, tuple[str, ...]] = {
         "(zone, a TIMESTAMP) AS (a AT TIME ZONE 'UTC') AT TIME ZONE zone",
         "(zone, a TIMESTAMPTZ) AS a AT TIME ZONE zone",
         "(zone, a VARCHAR) AS (CAST(a AS TIMESTAMP) AT TIME ZONE 'UTC') AT TIME ZONE zone",
+    ),
+    # Numbers or days from one to another, downwards where that is smaller.
+    "sequence_between": (
+        "(a BIGINT, b BIGINT) AS generate_series(a, b, if(a <= b, 1, -1))",
+        "(a DATE, b DATE) AS CAST(generate_series(a, b, to_days(if(a <= b, 1, -1))) AS DATE[])",
     ),
     # A date and some days, weeks, months or years is a date.
     "move_by": (

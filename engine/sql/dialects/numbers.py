@@ -23,7 +23,6 @@ _DECIMAL_DEFAULTS: Mapping[str, tuple[int, int]] = {
 _CUTS_FRACTIONS = SPARK | TSQL | {"sqlite", "clickhouse", "teradata"}
 _ROUNDS_AWAY = MYSQL | TRINO | {"snowflake", "bigquery", "oracle"}
 _FRACTIONAL = (
-    exp.Avg,
     exp.Ceil,
     exp.Extract,
     exp.Floor,
@@ -34,7 +33,11 @@ _FRACTIONAL = (
 """What has no whole quotient in PostgreSQL, though it is a whole number in the engine."""
 _DOUBLE_FLOATS = TSQL
 """Whose FLOAT is a DOUBLE, and no REAL as sqlglot takes it."""
-_JSON_TYPES = {*exp.DataType.NESTED_TYPES, exp.DType.JSON, exp.DType.VARIANT}
+_UNQUOTES_JSON = TRINO | {"snowflake", "databricks"}
+_JSON_TYPES = {
+    *exp.DataType.NESTED_TYPES,
+    *(exp.DType.JSON, exp.DType.JSONB, exp.DType.VARIANT, exp.DType.SUPER, exp.DType.OBJECT),
+}
 """Into which JSON is cast as it is; all else is cast from its text."""
 _WRITTEN_DECIMAL = re.compile(r"[+-]?\d*\.?(\d*)")
 _SIZED_TEXTS = ("varchar", "char", "nvarchar", "nchar")
@@ -45,11 +48,15 @@ def _divide(node: exp.Expr, dialect: str) -> exp.Expr:
     if not node.args.get("typed"):
         return node
     divided, divisor = node.this, node.expression
-    if dialect in POSTGRES and _has_fraction(divided):
+    if dialect in POSTGRES and (_has_fraction(divided) or _has_fraction(divisor)):
         divided = exp.cast(bracket(divided), "DOUBLE")
     if node.args.get("safe"):
-        divisor = exp.Nullif(this=divisor, expression=number_literal(0))
+        divisor = _null_for_0(divisor)
     return typed_call("typed_division", divided, divisor)
+
+
+def _null_for_0(divisor: exp.Expr) -> exp.Expr:
+    return exp.Nullif(this=divisor, expression=number_literal(0))
 
 
 def _has_fraction(node: exp.Expr) -> bool:
@@ -63,9 +70,8 @@ def _has_fraction(node: exp.Expr) -> bool:
 
 
 def _divide_whole(node: exp.Expr, dialect: str) -> exp.Expr:
-    if dialect in MYSQL:
-        node = _rest(node, dialect)
-    return typed_call("whole_quotient", node.this, node.expression)
+    divisor = _null_for_0(node.expression) if dialect in MYSQL else node.expression
+    return typed_call("whole_quotient", node.this, divisor)
 
 
 def _cast(node: exp.Expr, dialect: str) -> exp.Expr:
@@ -75,12 +81,20 @@ def _cast(node: exp.Expr, dialect: str) -> exp.Expr:
         kind.set("expressions", [])
     elif kind.is_type("bit") and dialect in TSQL:
         kind.set("this", exp.DType.BOOLEAN)
-    elif kind.is_type("timestamptz", "timestamp") and dialect in SPARK:
-        if not isinstance(node.this, exp.Literal | exp.Func | exp.Cast):
-            node.set("this", typed_call("seconds_as_moment", node.this))
-    elif isinstance(node.this, exp.JSONExtract) and kind.this not in _JSON_TYPES:
+    elif kind.is_type("timestamptz", "timestamp") and dialect in SPARK and not _is_no_number(node.this):
+        node.set("this", typed_call("seconds_as_moment", node.this))
+    elif (
+        isinstance(node.this, exp.JSONExtract) and dialect in _UNQUOTES_JSON and kind.this not in _JSON_TYPES
+    ):
         node.set("this", exp.JSONExtractScalar(this=node.this.this, expression=node.this.expression))
     return _cast_number(node, kind, dialect)
+
+
+def _is_no_number(node: exp.Expr) -> bool:
+    """Whether something is written as a text, or is cast to one or to a date."""
+    if isinstance(node, exp.Cast):
+        return node.args["to"].this not in exp.DataType.NUMERIC_TYPES
+    return isinstance(node, exp.JSONExtract) or (isinstance(node, exp.Literal) and node.is_string)
 
 
 def _cast_number(node: exp.Expr, kind: exp.Expr, dialect: str) -> exp.Expr:
@@ -94,7 +108,7 @@ def _cast_number(node: exp.Expr, kind: exp.Expr, dialect: str) -> exp.Expr:
         digits = _DECIMAL_DEFAULTS[dialect]
         written = _WRITTEN_DECIMAL.fullmatch(node.this.name) if isinstance(node.this, exp.Literal) else None
         if written is not None and node.this.is_string and dialect in TRINO:
-            # A literal DECIMAL '1.25' has the digits that it is written with.
+            # DECIMAL '1.25' has the digits that it is written with; sqlglot reads a cast of the text alike.
             digits = (38, len(written[1]))
         kind.set("expressions", [exp.DataTypeParam(this=number_literal(each)) for each in digits])
     elif kind.is_type(*_SIZED_TEXTS) and dialect in _CUTS_TEXTS and len(kind.expressions) == 1:
@@ -116,9 +130,8 @@ def _is_whole(node: exp.Expr) -> bool:
     return whole_number(node) is not None or isinstance(node, exp.Count)
 
 
-def _rest(node: exp.Expr, _: str) -> exp.Expr:
-    """NULL where something is divided by 0."""
-    node.set("expression", exp.Nullif(this=node.expression, expression=number_literal(0)))
+def _remainder(node: exp.Expr, _: str) -> exp.Expr:
+    node.set("expression", _null_for_0(node.expression))
     return node
 
 
@@ -136,7 +149,7 @@ REWRITES: Sequence[Rewrite] = (
     ((exp.IntDiv,), OTHERS, _divide_whole),
     ((exp.Cast, exp.TryCast), OTHERS, _cast),
     ((exp.Convert,), TSQL, _convert),
-    ((exp.Mod,), MYSQL, _rest),
+    ((exp.Mod,), MYSQL, _remainder),
     (("hash",), SPARK | {"snowflake"}, _hash),
     ((exp.IsNan,), SPARK, _is_nan),
 )

@@ -41,8 +41,13 @@ def _name_outputs_first(node: exp.Expr) -> None:
         place = None if column.table else places.get(column.name.lower())
         if place is None or (stars and stars[0] < place):
             continue  # behind a star nobody knows an output's number
-        if isinstance(column.parent, exp.Group | exp.Rollup | exp.Cube | exp.Tuple):
+        if _is_whole_group(column):
             column.replace(number_literal(place + 1))
+    if group is not None:
+        for column in [each for call in node.find_all(exp.Grouping) for each in call.expressions]:
+            place = places.get(column.name.lower()) if isinstance(column, exp.Column) else None
+            if place is not None and not column.table:
+                column.replace(copy_of(outputs[place].this, "GROUPING"))
     columns = list(having.find_all(exp.Column)) if having is not None else []
     for column in columns[:MAX_REPEATED_NODES]:
         place = None if column.table else places.get(column.name.lower())
@@ -50,6 +55,14 @@ def _name_outputs_first(node: exp.Expr) -> None:
             # What is too long keeps its name, which means the output where no column has it.
             with suppress(Unsupported):
                 column.replace(bracket(copy_of(outputs[place].this, "An output")))
+
+
+def _is_whole_group(column: exp.Expr) -> bool:
+    """Whether what stands in GROUP BY is a column, and no expression with it."""
+    around = column.parent
+    while isinstance(around, exp.Cube | exp.GroupingSets | exp.Paren | exp.Rollup | exp.Tuple):
+        around = around.parent
+    return isinstance(around, exp.Group)
 
 
 def _is_within_aggregate(column: exp.Expr) -> bool:

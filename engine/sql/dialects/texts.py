@@ -22,7 +22,7 @@ from engine.sql.dialects.families import MYSQL, POSTGRES, SPARK, TRINO, TSQL
 from engine.sql.dialects.times import written_time
 
 _BEGINNING = "A substring's beginning"
-_GROUP = re.compile(r"\$(\d)")
+_GROUP = re.compile(r"(?<!\\)\$(\d)")
 _OTHER_FORMATS = re.compile(r"%(?!s)|[{}]")
 _NUMBER_TEMPLATE = re.compile(r"(?=.*[09X])[09X.,DGLSBVEPRMITFx$ ]*")
 """Of TO_CHAR; one of dates has no 0, 9 or X."""
@@ -136,7 +136,8 @@ def _replaced_text(node: exp.Expr, dialect: str) -> exp.Expr:
     if dialect == "redshift":
         node.set("single_replace", None)
     if isinstance(put, exp.Literal) and put.is_string:
-        node.set("replacement", exp.Literal.string(_GROUP.sub(r"\\\1", put.name)))
+        text = _GROUP.sub(r"\\\1", put.name).replace("\\$", "$")
+        node.set("replacement", exp.Literal.string(text))
     return node
 
 
@@ -177,7 +178,11 @@ def _like(node: exp.Expr, _: str) -> exp.Expr:
 
 
 def _like_with_sets(node: exp.Expr, _: str) -> exp.Expr:
-    if any("[" in str(each.this) for each in node.expression.find_all(exp.Literal)):
+    pattern = node.expression
+    if isinstance(node.parent, exp.Escape):
+        return node
+    literals = pattern.walk(prune=lambda each: not isinstance(each, exp.Add | exp.DPipe | exp.Paren))
+    if any(isinstance(each, exp.Literal) and "[" in each.name for each in literals):
         raise Unsupported("LIKE with a set of characters is not supported: use regexp_matches.")
     return node
 
@@ -189,8 +194,14 @@ def _template_text(node: exp.Expr, dialect: str) -> exp.Expr:
         return node
     if not isinstance(template, exp.Literal) or _NUMBER_TEMPLATE.fullmatch(template.name):
         raise Unsupported("TO_CHAR has a literal template, and one of a date, here: use format for a number.")
-    known = Dialect.get_or_raise(dialect).format_time(exp.Literal.string(template.name))
-    return written_time(exp.TimeToStr(this=node.this, format=known), dialect)
+    known = Dialect.get_or_raise(dialect)
+    texts = template.name.split('"')
+    # Every other one is quoted, and stays as it is.
+    for place in range(0, len(texts), 2):
+        code = known.format_time(exp.Literal.string(texts[place]))
+        texts[place] = "" if code is None else code.name
+    found = exp.TimeToStr(this=node.this, format=exp.Literal.string('"'.join(texts)))
+    return written_time(found, dialect)
 
 
 def _concat(node: exp.Expr, _: str) -> exp.Expr:
@@ -216,6 +227,10 @@ def _rows_of_matches(node: exp.Expr, _: str) -> exp.Expr:
 
 
 def _json_text(node: exp.Expr, _: str) -> exp.Expr:
+    if node.args.get("returning") or node.args.get("on_condition") is not None:
+        raise Unsupported(
+            "JSON_VALUE gives a text here, and NULL where there is none: use CAST and COALESCE."
+        )
     path = node.args["path"]
     if isinstance(path, exp.Literal):
         path = exp.Literal.string(path.name.removeprefix("strict ").removeprefix("lax "))

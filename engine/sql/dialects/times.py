@@ -31,6 +31,8 @@ _SHORT_UNITS = {
     **dict.fromkeys(("mon", "mons"), "MONTH"),
     **dict.fromkeys(("y", "yr", "yrs"), "YEAR"),
 }
+_ONE_PART = re.compile(r"%-?\w|\w+")
+_NAMED_PARTS = ("%A", "%B", "%Y")
 _POSTGRES_WEEKS = {"%u": "D", "%U": "WW"}
 _MYSQL_WEEKS = {"%W": "%u", "%V": "%V", "%X": "%X"}
 _LETTER_TEMPLATES = SPARK | POSTGRES | {"redshift", "snowflake"}
@@ -38,7 +40,9 @@ _OTHER_WEEKS: Mapping[str, Mapping[str, str]] = {
     **dict.fromkeys(POSTGRES | {"redshift"}, _POSTGRES_WEEKS),
     **dict.fromkeys(MYSQL, _MYSQL_WEEKS),
 }
-"""Codes that sqlglot has put in the place of others, which count days and weeks in another way."""
+"""Codes that sqlglot has put in the place of those of a dialect, which count days and weeks in another way,
+and what was written there.
+"""
 _WEEK_CODES = {"SUNDAY": "%U", "MONDAY": "%W"}
 """Of strftime, by the first day of a week."""
 _PARTS_OF_SECONDS = {"MILLISECOND": 1_000, "MICROSECOND": 1_000_000}
@@ -222,9 +226,13 @@ def _interval(node: exp.Expr, _: str) -> exp.Expr:
     return node
 
 
-def _in_zone(node: exp.Expr, _: str) -> exp.Expr:
+def _in_zone(node: exp.Expr, dialect: str) -> exp.Expr:
     """A moment without a zone is of UTC, and not of the zone that is named."""
-    return typed_call("local_time", node.this, before=[node.args["zone"]])
+    moment = node.this
+    if dialect in TRINO and isinstance(moment, exp.Anonymous) and moment.name == "local_time":
+        # It is the same moment in each zone: the last one counts.
+        moment = moment.expressions[1]
+    return typed_call("local_time", moment, before=[node.args["zone"]])
 
 
 def _named_zone(node: exp.Expr, _: str) -> exp.Expr:
@@ -287,12 +295,16 @@ def written_time(node: exp.Expr, dialect: str) -> exp.Expr:
         moment = node.this.this if isinstance(node.this, exp.TsOrDsToTimestamp) else node.this
         node.set("this", typed_call("local_time", moment, before=[zone]))
     elif zone is not None:
-        raise Unsupported("A text is read as a moment of UTC here: have the zone in the text.")
+        if zone.name != "UTC":
+            raise Unsupported("A text is read as a moment of UTC here: have the zone in the text.")
+        node.set("zone", None)
     template = node.args.get("format")
     if not isinstance(template, exp.Literal) or not template.is_string:
         return node
     text = template.name
-    if dialect in TSQL and isinstance(node.this, exp.Cast) and text not in ("%B", "%A"):
+    made = node.this.args.get("to") if dialect in TSQL and isinstance(node.this, exp.Cast) else None
+    is_part = made is not None and made.this == exp.DType.DATETIME2
+    if is_part and _ONE_PART.fullmatch(text) and text not in _NAMED_PARTS:
         raise Unsupported("DATENAME has the names of months and weekdays here: use DATEPART for numbers.")
     if dialect in _LETTER_TEMPLATES:
         text = _text_of_letters(text, dialect)
