@@ -39,7 +39,7 @@ _JSON_TYPES = {
     *(exp.DType.JSON, exp.DType.JSONB, exp.DType.VARIANT, exp.DType.SUPER, exp.DType.OBJECT),
 }
 """Into which JSON is cast as it is; all else is cast from its text."""
-_WRITTEN_DECIMAL = re.compile(r"[+-]?\d*\.?(\d*)")
+_WRITTEN_DECIMAL = re.compile(r"[+-]?\d*(?:\.(\d*))?")
 _SIZED_TEXTS = ("varchar", "char", "nvarchar", "nchar")
 _CUTS_TEXTS = POSTGRES | MYSQL | TRINO | TSQL | {"redshift"}
 
@@ -109,7 +109,7 @@ def _cast_number(node: exp.Expr, kind: exp.Expr, dialect: str) -> exp.Expr:
         written = _WRITTEN_DECIMAL.fullmatch(node.this.name) if isinstance(node.this, exp.Literal) else None
         if written is not None and node.this.is_string and dialect in TRINO:
             # DECIMAL '1.25' has the digits that it is written with; sqlglot reads a cast of the text alike.
-            digits = (38, len(written[1]))
+            digits = (38, len(written[1] or ""))
         kind.set("expressions", [exp.DataTypeParam(this=number_literal(each)) for each in digits])
     elif kind.is_type(*_SIZED_TEXTS) and dialect in _CUTS_TEXTS and len(kind.expressions) == 1:
         length = kind.expressions[0].this
