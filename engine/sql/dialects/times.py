@@ -240,7 +240,7 @@ def _named_zone(node: exp.Expr, _: str) -> exp.Expr:
     return typed_call("local_time", moment, before=[zone])
 
 
-def _converted(node: exp.Expr, _: str) -> exp.Expr:
+def _moment_in_zone(node: exp.Expr, _: str) -> exp.Expr:
     if node.args.get("source_tz") is not None:
         return node
     return typed_call("local_time", node.args["timestamp"], before=[node.args["target_tz"]])
@@ -363,7 +363,7 @@ REWRITES: Sequence[Rewrite] = (
     ((exp.Interval,), OTHERS, _interval),
     ((exp.AtTimeZone,), SPARK | TRINO, _in_zone),
     (("at_timezone",), TRINO, _named_zone),
-    ((exp.ConvertTimezone,), frozenset({"snowflake"}), _converted),
+    ((exp.ConvertTimezone,), frozenset({"snowflake"}), _moment_in_zone),
     ((exp.UnixToTime,), MYSQL, _moment_of_number),
     (("yearweek",), MYSQL, _year_and_week),
     (("date_part",), SPARK, _part_by_name),
