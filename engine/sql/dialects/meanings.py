@@ -26,7 +26,7 @@ REWRITES = (
     *aggregates.REWRITES,
     *queries.REWRITES,
 )
-"""Each kind of node has one in a dialect, at the most."""
+"""At most one for a kind of node in a dialect."""
 
 
 def say_in_engine_terms(tree: exp.Expr, dialect: str) -> None:

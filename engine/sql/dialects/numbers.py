@@ -31,8 +31,6 @@ _FRACTIONAL = (
     exp.Trunc,
 )
 """What has no whole quotient in PostgreSQL, though it is a whole number in the engine."""
-_DOUBLE_FLOATS = TSQL
-"""Whose FLOAT is a DOUBLE, and no REAL as sqlglot takes it."""
 _UNQUOTES_JSON = TRINO | {"snowflake", "databricks"}
 _JSON_TYPES = {
     *exp.DataType.NESTED_TYPES,
@@ -76,7 +74,8 @@ def _divide_whole(node: exp.Expr, dialect: str) -> exp.Expr:
 
 def _cast(node: exp.Expr, dialect: str) -> exp.Expr:
     kind = node.args["to"]
-    if kind.is_type("float") and dialect in _DOUBLE_FLOATS:
+    if kind.is_type("float") and dialect in TSQL:
+        # FLOAT is a DOUBLE there; sqlglot takes it for a REAL.
         kind.set("this", exp.DType.DOUBLE)
         kind.set("expressions", [])
     elif kind.is_type("bit") and dialect in TSQL:

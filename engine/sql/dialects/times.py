@@ -31,8 +31,11 @@ _SHORT_UNITS = {
     **dict.fromkeys(("mon", "mons"), "MONTH"),
     **dict.fromkeys(("y", "yr", "yrs"), "YEAR"),
 }
+"""Units of intervals, in the short forms that PostgreSQL and others have."""
 _ONE_PART = re.compile(r"%-?\w|\w+")
+"""What sqlglot makes of DATENAME."""
 _NAMED_PARTS = ("%A", "%B", "%Y")
+"""Those that have the same text in the engine."""
 _POSTGRES_WEEKS = {"%u": "D", "%U": "WW"}
 _MYSQL_WEEKS = {"%W": "%u", "%V": "%V", "%X": "%X"}
 _LETTER_TEMPLATES = SPARK | POSTGRES | {"redshift", "snowflake"}
@@ -228,16 +231,24 @@ def _interval(node: exp.Expr, _: str) -> exp.Expr:
 
 def _in_zone(node: exp.Expr, dialect: str) -> exp.Expr:
     """A moment without a zone is of UTC, and not of the zone that is named."""
-    moment = node.this
-    if dialect in TRINO and isinstance(moment, exp.Anonymous) and moment.name == "local_time":
-        # It is the same moment in each zone: the last one counts.
-        moment = moment.expressions[1]
+    moment: exp.Expr = node.this
+    around = node.parent
+    while isinstance(around, exp.Paren):
+        around = around.parent
+    if dialect in TRINO and (isinstance(around, exp.AtTimeZone) or _is_call(around, "at_timezone")):
+        return moment  # it is the same one in each zone: the outermost zone counts
     return typed_call("local_time", moment, before=[node.args["zone"]])
 
 
-def _named_zone(node: exp.Expr, _: str) -> exp.Expr:
+def _is_call(node: exp.Expr | None, name: str) -> bool:
+    return isinstance(node, exp.Anonymous) and node.name.lower() == name
+
+
+def _named_zone(node: exp.Expr, dialect: str) -> exp.Expr:
     moment, zone = node.expressions
-    return typed_call("local_time", moment, before=[zone])
+    in_zone = exp.AtTimeZone(this=moment, zone=zone)
+    in_zone.parent = node.parent
+    return _in_zone(in_zone, dialect)
 
 
 def _moment_in_zone(node: exp.Expr, _: str) -> exp.Expr:
