@@ -259,7 +259,7 @@ def exact_operand(
         value = arguments.value_of(operand)
         if value is None:
             return UNKNOWN
-        if value.type == arrow_type and not pa.types.is_floating(arrow_type):
+        if value.type == arrow_type and _is_compared_here(arrow_type):
             return value if value.is_valid else None
         constant = constant_of(value)
         return UNKNOWN if constant is UNKNOWN else exact_value(constant, arrow_type)
@@ -281,7 +281,7 @@ def exact_operands(
     Returns:
         A value for each, as `exact_value` gives it; UNKNOWN where one of them is.
     """
-    if not pa.types.is_floating(arrow_type) and all(isinstance(operand, Parameter) for operand in operands):
+    if _is_compared_here(arrow_type) and all(isinstance(operand, Parameter) for operand in operands):
         given = [
             arguments.parameters[operand.index] for operand in operands if isinstance(operand, Parameter)
         ]
@@ -298,6 +298,13 @@ def exact_operands(
             if not all(value is None or stays_apart(value, floating) for value in values):
                 return UNKNOWN
     return values
+
+
+def _is_compared_here(arrow_type: pa.DataType) -> bool:
+    """Whether any two values of a type are compared here as the engine compares them: floating point numbers
+    have a NaN and two zeros, and Arrow does not compare lists, structs and maps.
+    """
+    return not (pa.types.is_floating(arrow_type) or pa.types.is_nested(arrow_type))
 
 
 def floating_type(operand: Operand | Unknown, arguments: Arguments) -> pa.DataType | None:

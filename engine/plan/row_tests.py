@@ -266,6 +266,8 @@ class RowTests:
         if values is UNKNOWN:
             return None
         known = [value for value in values if value is not None]
+        if not known:
+            return NO_ROW  # also of types that Arrow does not compare
         if pa.types.is_floating(arrow_type):
             return self._equal_to_any(column, known)
         return MemberTest(column, pa.array(known, arrow_type))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from tests.oracle.kinds import SIMPLE, Expression, Family, Trust, text_literal
+from tests.oracle.kinds import NESTED, SIMPLE, Expression, Family, Trust, text_literal
 from tests.oracle.scalars import Scalars
 
 COMPARISONS = ("=", "=", "=", "<>", "<", "<=", ">", ">=")
@@ -107,6 +107,7 @@ class Conditions:
             self._distinct_from,
             self._boolean,
             self._expression,
+            self._nested,
         )
         for _ in range(5):
             found = random.choice(choices)(depth)
@@ -195,6 +196,25 @@ class Conditions:
         left = self.scalars.any(2)
         right = self.scalars.expression(left.family, 1)
         return f"{left.sql} {self.scalars.random.choice(COMPARISONS)} {right.sql}"
+
+    def _nested(self, depth: int) -> str | None:
+        """Lists, structs and maps, for equality only: the engine does not know BETWEEN of them."""
+        random = self.scalars.random
+        columns = [
+            column for column in self.scalars.scope.columns if column.family in NESTED and column.samples
+        ]
+        if not columns:
+            return None
+        column = random.choice(columns)
+        self.scalars.used.add("nested value")
+        match random.randrange(4):
+            case 0:
+                return self._in_list_of(column)
+            case 1:
+                negation = random.choice(("", "NOT "))
+                return f"{column.sql} IS {negation}DISTINCT FROM {self.scalars.sample(column)}"
+            case _:
+                return f"{column.sql} {random.choice(('=', '=', '<>'))} {self.scalars.sample(column)}"
 
     def _subquery(self, subqueries: Subqueries) -> str | None:
         random = self.scalars.random

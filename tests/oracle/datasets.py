@@ -12,7 +12,7 @@ import pyarrow as pa
 from engine.model.kinds import Behaviour
 from engine.model.schema import StoreDefinition, define_store
 from engine.model.sql_types import sql_type
-from tests.oracle.kinds import SIMPLE, Expression, Family, family_of, quote_name
+from tests.oracle.kinds import Expression, Family, family_of, quote_name
 from tests.oracle.values import INTEGERS, literal, tame_value, wild_value
 
 PARTITION_COUNTS = (1, 2, 3, 4, 4, 5, 7, 8, 8, 12, 16, 64)
@@ -257,24 +257,19 @@ def _table(definition: StoreDefinition, rows: list[tuple[Any, ...]]) -> pa.Table
 def _column(random: Random, field: pa.Field, maker: _Maker, live: pa.Table) -> Expression:
     name = sql_type(field.type)
     family = family_of(field.type, name)
-    samples: list[str] = []
-    if family in SIMPLE:
-        column = live.column(field.name)
-        raw = (
-            column.cast(pa.int32())
-            if family is Family.DATE
-            else column.cast(pa.int64())
-            if pa.types.is_timestamp(field.type)
-            else column
-        )
-        present = [value for value in raw.to_pylist() if value is not None]
-        chosen = random.sample(present, min(SAMPLES, len(present))) + [
-            maker.make(field.type, random) for _ in range(2)
-        ]
-        samples = [literal(value, field.type) for value in chosen]
+    column = live.column(field.name)
+    raw = (
+        column.cast(pa.int32())
+        if family is Family.DATE
+        else column.cast(pa.int64())
+        if pa.types.is_timestamp(field.type)
+        else column
+    )
+    present = [value for value in raw.to_pylist() if value is not None]
+    chosen = random.sample(present, min(SAMPLES, len(present)))
+    chosen += [maker.make(field.type, random) for _ in range(2)]
+    samples = tuple(literal(value, field.type) for value in chosen)
     tame = maker.make is tame_value or not (
         pa.types.is_primitive(field.type) or pa.types.is_decimal(field.type)
     )
-    return Expression(
-        quote_name(field.name), family, name, is_tame=tame, samples=tuple(samples), name=field.name
-    )
+    return Expression(quote_name(field.name), family, name, is_tame=tame, samples=samples, name=field.name)

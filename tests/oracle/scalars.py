@@ -240,7 +240,7 @@ class Scalars:
 
     def sample(self, column: Expression) -> str:
         """A literal to compare a column with: most often of a value that is there."""
-        if not column.samples or self.random.random() < 0.15:
+        if column.family in _LITERALS and (not column.samples or self.random.random() < 0.15):
             return self._mark(_LITERALS[column.family](self.random), column)
         found = self.random.choice(column.samples)
         if column.family in _COMPUTED and column.is_tame and self.random.random() < 0.15:

@@ -171,7 +171,19 @@ def literal(value: Any, kind: pa.DataType) -> str:
         return "CAST('" + "".join(f"\\x{byte:02X}" for byte in value) + "' AS BLOB)"
     if pa.types.is_boolean(kind):
         return "TRUE" if value else "FALSE"
-    return _time_literal(value, kind)
+    return _nested_literal(value, kind) if pa.types.is_nested(kind) else _time_literal(value, kind)
+
+
+def _nested_literal(value: Any, kind: pa.DataType) -> str:
+    if pa.types.is_list(kind):
+        inner = "[" + ", ".join(literal(item, kind.value_type) for item in value) + "]"
+    elif pa.types.is_struct(kind):
+        parts = (f"{text_literal(field.name)}: {literal(value[field.name], field.type)}" for field in kind)
+        inner = "{" + ", ".join(parts) + "}"
+    else:
+        pairs = (f"{literal(key, kind.key_type)}: {literal(item, kind.item_type)}" for key, item in value)
+        inner = "MAP {" + ", ".join(pairs) + "}"
+    return f"CAST({inner} AS {sql_type(kind)})"
 
 
 def _time_literal(value: int, kind: pa.DataType) -> str:

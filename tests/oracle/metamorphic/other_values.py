@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
-from tests.oracle.kinds import Family
+from tests.oracle.kinds import NESTED, Family
 from tests.oracle.metamorphic.parameters import types_of
 from tests.oracle.metamorphic.relation import Agreement, Pair, Relation, Subject
 from tests.oracle.plain_duckdb import put_literals
@@ -31,7 +31,7 @@ def _with_other_value(sample: Sample, random: Random, *, is_usual: bool = False)
     column, drawn = sample.column, random.random()
     if drawn < 0.2 and column.family in _UNUSUAL and not is_usual:
         return replace(sample, literal=random.choice(_UNUSUAL[column.family]))
-    if drawn < 0.85 and column.samples:
+    if column.samples and (drawn < 0.85 or column.family in NESTED):
         return replace(sample, literal=random.choice(column.samples))
     return replace(sample, literal=Scalars(random, Scope(())).literal(column.family).sql)
 

@@ -63,6 +63,8 @@ def _types_of(sample: Sample) -> Iterator[str]:
         case Family.TIMESTAMPTZ:
             yield "TIMESTAMPTZ"
             yield "TIMESTAMP"
+        case Family.LIST | Family.STRUCT | Family.MAP:
+            yield sample.column.kind
         case _:
             return
 

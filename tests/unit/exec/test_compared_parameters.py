@@ -1,0 +1,120 @@
+"""A column of any type, compared in any way with parameters of its type, gives what one DuckDB gives."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Iterator
+from decimal import Decimal
+from itertools import pairwise
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from engine.errors import InvalidInput
+from engine.model.schema import define_store
+from engine.service import QueryService
+from tests.support.memory_source import MemorySource, memory_view
+
+NAN = float("nan")
+COLUMNS: dict[str, tuple[pa.DataType, list[Any]]] = {
+    "tiny": (pa.int8(), [-128, 0, 127]),
+    "small": (pa.uint16(), [0, 1, 65_535]),
+    "whole": (pa.int64(), [-(2**63), 0, 2**63 - 1]),
+    "large": (pa.uint64(), [0, 1, 2**64 - 1]),
+    "short": (pa.float32(), [-0.0, 1.5, NAN]),
+    "real": (pa.float64(), [-0.0, 0.1, NAN]),
+    "exact": (pa.decimal128(12, 3), [Decimal("-1.500"), Decimal("0.000"), Decimal("123456789.125")]),
+    "text": (pa.string(), ["", "a", "é\n"]),
+    "raw": (pa.binary(), [b"", b"\x00", b"\xff"]),
+    "flag": (pa.bool_(), [False, True, True]),
+    "day": (pa.date32(), [dt.date(1969, 12, 31), dt.date(1970, 1, 1), dt.date(9999, 12, 31)]),
+    "moment": (pa.timestamp("us"), [-1, 0, 86_400_000_000]),
+    "instant": (pa.timestamp("us", "UTC"), [-1, 0, 86_400_000_000]),
+    "items": (pa.list_(pa.int64()), [[], [1], [1, None]]),
+    "words": (pa.list_(pa.string()), [[], ["a"], ["a", "b"]]),
+    "pair": (
+        pa.struct([("x", pa.int64()), ("y", pa.string())]),
+        [{"x": 1, "y": "a"}, {"x": 1, "y": None}, {"x": None, "y": "a"}],
+    ),
+    "named": (pa.map_(pa.string(), pa.int64()), [[], [("a", 1)], [("a", None), ("b", 2)]]),
+    "deep": (pa.list_(pa.struct([("x", pa.list_(pa.int64()))])), [[], [{"x": [1]}], [{"x": None}]]),
+}
+CONDITIONS = (
+    *(f"{{0}} {sign} $1" for sign in ("=", "<>", "<", "<=", ">", ">=")),
+    *("$1 = {0}", "NOT {0} = $1", "{0} IS DISTINCT FROM $1", "{0} IS NOT DISTINCT FROM $1"),
+    *("{0} IN ($1)", "{0} NOT IN ($1)", "{0} IN ($1, $2)", "{0} NOT IN ($1, $2)", "{0} IN ($1, NULL)"),
+    *("{0} BETWEEN $1 AND $2", "{0} NOT BETWEEN $1 AND $2", "{0} = $1 OR {0} > $2", "{0} = $1 AND k > 0"),
+    *("{0} IN [$1, $2]", "{0} = ANY([$1, $2])", "list_contains([$1, $2], {0})"),
+)
+"""Conditions on a column; `k` is the key."""
+ENGINE_REFUSALS = re.compile(
+    r"Invalid Type \[.*\]: Invalid type for BETWEEN|Unimplemented type for cast \(.*MAP.*\)"
+)
+"""What the engine cannot do with constants: BETWEEN of nested types, and lists of maps and NULL."""
+LIST_CONDITIONS = ("{0} IN $1", "{0} NOT IN $1", "{0} = ANY($1)", "list_contains($1, {0})")
+
+
+def _rows() -> pa.Table:
+    arrays = [pa.array([*values, None], arrow_type) for arrow_type, values in COLUMNS.values()]
+    return pa.Table.from_arrays([pa.array(range(4)), *arrays], names=["k", *COLUMNS])
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[QueryService]:
+    rows = _rows()
+    definition = define_store("t", rows.schema, ["k"], partitions=2)
+    found = QueryService(MemorySource([memory_view(definition, rows.cast(definition.schema))]))
+    try:
+        yield found
+    finally:
+        found.close()
+
+
+@pytest.fixture(scope="module")
+def plain() -> Iterator[duckdb.DuckDBPyConnection]:
+    with duckdb.connect() as found:
+        found.execute("SET TimeZone = 'UTC'")
+        found.register("t", _rows())
+        yield found
+
+
+def _compare(
+    service: QueryService, plain: duckdb.DuckDBPyConnection, condition: str, row: pa.RecordBatch
+) -> None:
+    used = row.select([name for name in row.schema.names if f"${name}" in condition])
+    plain.register("given", row)
+    said = re.sub(r"\$(\d)", r'"\1"', condition)
+    expected = plain.execute(f"SELECT k FROM t, given WHERE {said} ORDER BY k").fetchall()
+    try:
+        with service.execute(f"SELECT k FROM t WHERE {condition} ORDER BY k", used) as result:
+            found = result.read_all().column("k").to_pylist()
+    except InvalidInput as error:
+        assert pa.types.is_nested(row.schema.field(0).type), (condition, row.to_pylist())
+        assert ENGINE_REFUSALS.fullmatch(error.message), (condition, row.to_pylist())
+    else:
+        assert found == [key for (key,) in expected], (condition, row.to_pylist())
+
+
+@pytest.mark.parametrize("column", list(COLUMNS))
+def test_a_column_is_compared_with_values(
+    column: str, service: QueryService, plain: duckdb.DuckDBPyConnection
+) -> None:
+    arrow_type, values = COLUMNS[column]
+    for pair in [*pairwise(values), (None, values[1]), (values[1], None)]:
+        row = pa.RecordBatch.from_arrays([pa.array([value], arrow_type) for value in pair], names=["1", "2"])
+        for condition in CONDITIONS:
+            _compare(service, plain, condition.format(column), row)
+
+
+@pytest.mark.parametrize("column", list(COLUMNS))
+def test_a_list_of_values_is_one_parameter(
+    column: str, service: QueryService, plain: duckdb.DuckDBPyConnection
+) -> None:
+    arrow_type, values = COLUMNS[column]
+    for listed in (values[:1], values[1:], [values[1], None], [None], []):
+        row = pa.RecordBatch.from_arrays([pa.array([listed], pa.list_(arrow_type))], names=["1"])
+        for condition in LIST_CONDITIONS:
+            _compare(service, plain, condition.format(column), row)
