@@ -16,6 +16,9 @@ from engine.exec.query_result import QueryMetadata
 from engine.exec.read_metadata import stale_seconds
 
 DISTRIBUTED = "distributed"
+HIDDEN = "hidden"
+"""In place of a plan that was chosen by how many rows there are."""
+_PLANS_OF_THE_TEXT = frozenset({"lookup", "catalog"})
 WHOLE_RULE = "one host"
 
 _SUMS = ("segments_read", "segments", "blocks_read", "blocks", "rows_read", "rows")
@@ -130,12 +133,18 @@ def age_seconds(route: Route) -> float:
 
 
 def hide_sizes(metadata: QueryMetadata) -> QueryMetadata:
-    """Metadata that tells nothing of rows that are not in the answer.
+    """Metadata that tells nothing of rows that are not in the answer: neither how many they are, nor what was
+    chosen by that.
 
     Args:
         metadata: Any.
     """
     return metadata.replace_quickly(
+        plan=metadata.plan if metadata.plan in _PLANS_OF_THE_TEXT else HIDDEN,
+        seconds={step: taken for step, taken in metadata.seconds.items() if step == "total"},
+        hosts=(),
+        fragments=0,
+        rules=(),
         partitions_read=0,
         partitions=0,
         segments_read=0,

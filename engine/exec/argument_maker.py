@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from engine.duckdb.constants import ConstantFolder
 from engine.duckdb.deadline import Deadline
+from engine.duckdb.parameter_values import python_value
 from engine.plan.arguments import TIME_TYPE
 from engine.plan.statement import ReadyStatement
 from engine.plan.values import Arguments, Computed
@@ -97,7 +98,7 @@ class ArgumentMaker:
             return found
         try:
             numbers = {number for _, typed in unknown for number in typed.parameters}
-            given = {str(number): parameters[number - 1].as_py() for number in sorted(numbers)}
+            given = {str(number): python_value(parameters[number - 1]) for number in sorted(numbers)}
         except (ValueError, OverflowError):
             # Dates and timestamps beyond the years that Python knows.
             return found

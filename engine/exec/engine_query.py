@@ -25,6 +25,7 @@ from engine.duckdb.engine import (
     with_live_rows,
 )
 from engine.duckdb.engine_errors import NotBoundError
+from engine.duckdb.parameter_values import python_value
 from engine.errors import InvalidInput, LivestateError
 from engine.exec.joined_keys import narrow_by_joins
 from engine.model.schema import StoreName
@@ -190,7 +191,7 @@ def python_values(arguments: Arguments) -> list[Any]:
         InvalidInput: A value cannot be passed on.
     """
     try:
-        return [value.as_py() for value in arguments.parameters]
+        return [python_value(value) for value in arguments.parameters]
     except (ValueError, OverflowError) as error:
         raise InvalidInput(
             "A parameter is a date or time outside the years 1 to 9999: write it as a literal."

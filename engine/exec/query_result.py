@@ -46,7 +46,7 @@ class QueryMetadata:
 
     Attributes:
         plan: Kind of its plan: `lookup`, `rows`, `count`, `summary`, `engine`, `catalog`, or `distributed`
-            where several hosts took part.
+            where several hosts took part. `hidden` where it would tell of rows that the client may not read.
         epochs: The epoch of each store group it read.
         age_seconds: Age of the oldest of these epochs; 0 when it read no store.
         partitions_read: Partitions of the stores that were read, and of how many.

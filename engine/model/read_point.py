@@ -66,6 +66,8 @@ class ReadPoint:
             `engine.exec.query_options`). The two limits above hold all the same.
         generations: How many migrations of a group may be in effect, where the columns of an answer are told
             already. Clients do not ask for it.
+        pinned: The epoch of a group that was chosen already when the statement was divided, whatever else
+            is asked for. Clients do not ask for it, either.
     """
 
     min_epoch: Epoch | None = None
@@ -74,10 +76,11 @@ class ReadPoint:
     as_of_default: AsOf | None = None
     allow_stale: bool = False
     generations: Mapping[GroupName, range] = field(default_factory=dict)
+    pinned: Mapping[GroupName, AsOfEpoch] = field(default_factory=dict)
 
     def group_as_of(self, group: GroupName) -> AsOf | None:
         """What to read of a group; None for the newest within the limits."""
-        return self.as_of.get(group, self.as_of_default)
+        return self.pinned.get(group) or self.as_of.get(group, self.as_of_default)
 
     @property
     def is_newest(self) -> bool:

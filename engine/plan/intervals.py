@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from engine.model.schema import StoreDefinition
-from engine.plan.points import exact_operand, exact_operands, floating_type, listed_values
+from engine.plan.points import exact_operand, exact_operands, is_compared_alone, listed_values
 from engine.plan.predicates import (
     AllOf,
     Compare,
@@ -20,7 +20,7 @@ from engine.plan.predicates import (
     Predicate,
     StartsWith,
 )
-from engine.plan.values import UNKNOWN, Arguments, Constant, coerce_constants, stays_apart
+from engine.plan.values import UNKNOWN, Arguments, Constant, coerce_constants
 from engine.scan import Interval
 
 _MOMENT = pa.timestamp("us")
@@ -76,10 +76,11 @@ class IntervalFinder:
         value = exact_operand(predicate.operand, arrow_type, self._arguments)
         if value is UNKNOWN and pa.types.is_date(arrow_type):
             return self._interval_of_days(predicate)
-        if value is UNKNOWN or value is None:
-            return None
-        floating = None if predicate.beside is None else floating_type(predicate.beside, self._arguments)
-        if floating is not None and not stays_apart(value, floating):
+        if (
+            value is UNKNOWN
+            or value is None
+            or not is_compared_alone(value, predicate.beside, self._arguments)
+        ):
             return None
         match predicate.comparison:
             case Comparison.EQUAL:

@@ -307,6 +307,23 @@ def _is_compared_here(arrow_type: pa.DataType) -> bool:
     return not (pa.types.is_floating(arrow_type) or pa.types.is_nested(arrow_type))
 
 
+def is_compared_alone(value: pa.Scalar, beside: Operand | Unknown | None, arguments: Arguments) -> bool:
+    """Whether an operand is compared as if nothing stood beside it: the engine finds one type, and one
+    collation of texts, for both bounds of a BETWEEN.
+
+    Args:
+        value: The operand, as `exact_value` gives it.
+        beside: The other bound; None for a comparison without one.
+        arguments: What the statement is used with.
+    """
+    if beside is None:
+        return True
+    if pa.types.is_string(value.type):
+        return beside is not UNKNOWN
+    floating = floating_type(beside, arguments)
+    return floating is None or stays_apart(value, floating)
+
+
 def floating_type(operand: Operand | Unknown, arguments: Arguments) -> pa.DataType | None:
     """The floating point type that an operand may bring into a comparison of several; None if it
     brings none.

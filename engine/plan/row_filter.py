@@ -130,7 +130,10 @@ def _put_claims(
         claim = claims.get(arguments[0].name)
         if claim is None:
             return None, ()
-        values.append(pa.scalar(list(claim) if isinstance(claim, tuple) else claim))
+        # An empty list of claims is one of texts, too.
+        values.append(
+            pa.scalar(list(claim), pa.list_(pa.string())) if isinstance(claim, tuple) else pa.scalar(claim)
+        )
         call.replace(exp.Placeholder(this=str(len(values))))
     return whole, values
 

@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from engine.cached_property import cached_property
 from engine.model.schema import StoreDefinition
-from engine.plan.points import exact_operand, exact_operands, floating_type, listed_values
+from engine.plan.points import exact_operand, exact_operands, is_compared_alone, listed_values
 from engine.plan.predicates import (
     AllOf,
     AnyOf,
@@ -28,7 +28,7 @@ from engine.plan.predicates import (
     IsListed,
     Predicate,
 )
-from engine.plan.values import UNKNOWN, Arguments, coerce_constants, stays_apart
+from engine.plan.values import UNKNOWN, Arguments, coerce_constants
 
 MOST_FLOATS = 16
 """Members of a list that a floating point column is compared with one by one, since Arrow's sets tell both
@@ -251,10 +251,8 @@ class RowTests:
             return None
         if value is None:
             return NO_ROW
-        if predicate.beside is not None:
-            floating = floating_type(predicate.beside, self._arguments)
-            if floating is not None and not stays_apart(value, floating):
-                return None
+        if not is_compared_alone(value, predicate.beside, self._arguments):
+            return None
         is_above = predicate.comparison in (Comparison.GREATER, Comparison.GREATER_EQUAL)
         return ValueTest(
             predicate.column, predicate.comparison, value, is_above and pa.types.is_floating(arrow_type)

@@ -15,7 +15,7 @@ from engine.model.table_shapes import ExpectedShapes, TableShape
 from engine.plan.statement import ReadyStatement
 from engine.plan.values import Arguments
 from engine.scan import StoreSource
-from engine.sql.as_of import AsOfText, drop_version_moments, resolve_as_of, take_as_of
+from engine.sql.as_of import drop_version_moments, resolve_as_of, take_as_of
 from engine.sql.bind import BoundStatement
 from engine.sql.literals import likely_template, listed_keys, longest_text_error, split_last_list
 from engine.sql.text import SourceText
@@ -58,9 +58,15 @@ class Texts:
         self._check_length(text)
         tables = self._source.tables()
         taken = take_as_of(text, dialect)
-        moments = _moments(taken, read_point, tables)
+        asked = Moments.from_clauses(taken.clauses, read_point)
+        # Moments matter for versioned stores only: a statement without these is shared with other moments.
+        moments = asked if asked != NO_MOMENTS and _names_versions(taken.text, tables) else NO_MOMENTS
         ready = self._statements.ready_text(taken.text, dialect, tables, deadline, moments, user=user)
         references = ready.statement.bound.references
+        if moments != asked and any(is_versioned(each.definition) for each in references):
+            moments = asked
+            ready = self._statements.ready_text(taken.text, dialect, tables, deadline, moments, user=user)
+            references = ready.statement.bound.references
         if not taken.clauses and moments == NO_MOMENTS:
             return ready, read_point
         as_of = resolve_as_of(SourceText(taken.marked, taken.marked), taken.clauses, references)
@@ -249,15 +255,7 @@ def refuse_outdated(expected_shapes: ExpectedShapes, bound: BoundStatement) -> I
     return InvalidInput(f"The statement was prepared before {stores} was migrated: prepare it again.")
 
 
-def _moments(taken: AsOfText, read_point: ReadPoint, tables: Tables) -> Moments:
-    """The moments that matter for versioned stores; none where none of these is named, so that the statement
-    is shared with other moments.
-    """
-    moments = Moments.from_clauses(taken.clauses, read_point)
-    if moments == NO_MOMENTS:
-        return moments
-    text = taken.text.lower()
-    is_one_named = any(
-        is_versioned(definition) and name.lower() in text for name, definition in tables.items()
-    )
-    return moments if is_one_named else NO_MOMENTS
+def _names_versions(text: str, tables: Tables) -> bool:
+    """Whether the name of a versioned store stands in a text as it is, unlike one with quotes in it."""
+    lowered = text.lower()
+    return any(is_versioned(definition) and name.lower() in lowered for name, definition in tables.items())

@@ -20,7 +20,7 @@ from engine.cluster.reports import HostName
 from engine.coordinator.division import Piece
 from engine.duckdb.deadline import Watcher
 from engine.errors import InvalidInput, Unsupported
-from engine.model.read_point import NEWEST, AsOfEpoch, ReadPoint
+from engine.model.read_point import NEWEST, AsOfEpoch
 from engine.processes.call_core import CALL_CORE
 from engine.service import DEFAULT_SESSION, MOST_SCOPES, PreparedStatement, QueryResult, QueryService, Session
 from engine.sql.literals import MAX_PARAMETERS, too_many_parameters_error
@@ -324,13 +324,11 @@ class Statements:
         division = self._service.divide(statement.sql, values, engine_session(statement))
         schema = self.schema(statement, context) if division.schema is None else division.schema
         if division.pieces is None:
-            as_of = {
+            epochs = {
                 group: AsOfEpoch(epoch, division.digests.get(group, ""))
                 for group, epoch in division.epochs.items()
             }
-            allow_stale = statement.read_point.allow_stale
-            read_point = ReadPoint(as_of=as_of, allow_stale=allow_stale) if as_of else NEWEST
-            pinned = replace(statement, read_point=read_point)
+            pinned = replace(statement, read_point=replace(statement.read_point, pinned=epochs))
             endpoints = [
                 flight.FlightEndpoint(execution_ticket(pinned.to_bytes(), None), list(self._uris.values()))
             ]
@@ -547,7 +545,7 @@ class Statements:
         values = [given[field.name] for field in wanted] if isinstance(given, Mapping) else given
         return pa.record_batch(
             [json_array(field.name, value, field.type) for field, value in zip(wanted, values, strict=True)],
-            schema=wanted,
+            wanted.names,
         )
 
     def prepare(self, statement: Statement, context: Any) -> Message:
@@ -638,14 +636,15 @@ def json_array(name: str, value: object, wanted: pa.DataType | None) -> pa.Array
         wanted: Type that the statement wants; None: the type that fits the value.
 
     Returns:
-        An array of that type.
+        An array of that type; a text for a moment stays one, which the service converts.
 
     Raises:
         InvalidInput: The value is not of it.
     """
     try:
         if wanted is not None and isinstance(value, str) and not pa.types.is_string(wanted):
-            return pa.array([value], pa.string()).cast(wanted)
+            text = pa.array([value], pa.string())
+            return text if pa.types.is_timestamp(wanted) and wanted.tz is not None else text.cast(wanted)
         return pa.array([value], wanted)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         wants = f": the statement wants {wanted}" if wanted is not None else ""

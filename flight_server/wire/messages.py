@@ -127,6 +127,7 @@ _TABLE: Mapping[str, tuple[str, ...]] = {
         "optional double max_staleness = 2",
         "string as_of = 3",
         "bool allow_stale = 4",
+        "string pinned = 5",
     ),
     "PartitionList": ("repeated int32 partitions = 1",),
     "FragmentRequest": (

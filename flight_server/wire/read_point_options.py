@@ -112,10 +112,39 @@ def as_of_text(read_point: ReadPoint) -> str:
         What `parse_read_point` reads back; empty for none.
     """
     if read_point.as_of:
-        return json.dumps(
-            {group: _moment_text(moment) for group, moment in read_point.as_of.items() if moment is not None}
-        )
+        return _groups_text(read_point.as_of)
     return "" if read_point.as_of_default is None else _moment_text(read_point.as_of_default)
+
+
+def pinned_text(read_point: ReadPoint) -> str:
+    """The `pinned` of a read point as text.
+
+    Args:
+        read_point: Any.
+
+    Returns:
+        What `parse_pinned` reads back; empty for none.
+    """
+    return _groups_text(read_point.pinned) if read_point.pinned else ""
+
+
+def parse_pinned(text: str) -> Mapping[GroupName, AsOfEpoch]:
+    """What `pinned_text` wrote.
+
+    Raises:
+        InvalidInput: The text is nothing of the kind.
+    """
+    groups, default = _parse_as_of_text(text)
+    pinned = {group: epoch for group, epoch in groups.items() if isinstance(epoch, AsOfEpoch)}
+    if default is not None or len(pinned) < len(groups):
+        raise InvalidInput("The statement handle is damaged: plan the statement again.")
+    return pinned
+
+
+def _groups_text(moments: Mapping[GroupName, AsOf | None] | Mapping[GroupName, AsOfEpoch]) -> str:
+    return json.dumps(
+        {group: _moment_text(moment) for group, moment in moments.items() if moment is not None}
+    )
 
 
 def _moment_text(moment: AsOf) -> str:

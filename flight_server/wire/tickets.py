@@ -34,7 +34,13 @@ from engine.model.table_shapes import ExpectedShapes, TableShape
 from flight_server.wire.ipc_bytes import NotPlainError, check_row, read_row
 from flight_server.wire.json_bodies import parse_json
 from flight_server.wire.messages import Message, new, parse, statement_handle
-from flight_server.wire.read_point_options import READ_POINT_OPTIONS, parse_read_point, read_point_values
+from flight_server.wire.read_point_options import (
+    READ_POINT_OPTIONS,
+    parse_pinned,
+    parse_read_point,
+    pinned_text,
+    read_point_values,
+)
 
 STATEMENT_MARK = b"\x00Q"
 COMMAND_MARK = b"\x00C"
@@ -420,7 +426,7 @@ def _bound_values(message: Message) -> Parameters | PlainValue | None:
 
 def read_point_message(read_point: ReadPoint) -> Message:
     """A read point as handles carry it."""
-    return new("ReadPoint", **read_point_values(read_point))
+    return new("ReadPoint", **read_point_values(read_point), pinned=pinned_text(read_point))
 
 
 def parsed_read_point(message: Message) -> ReadPoint:
@@ -431,7 +437,8 @@ def parsed_read_point(message: Message) -> ReadPoint:
     """
     min_epoch = message.min_epoch if message.HasField("min_epoch") else None
     max_staleness = message.max_staleness if message.HasField("max_staleness") else None
-    return parse_read_point(min_epoch, max_staleness, message.as_of, message.allow_stale)
+    read_point = parse_read_point(min_epoch, max_staleness, message.as_of, message.allow_stale)
+    return replace(read_point, pinned=parse_pinned(message.pinned)) if message.pinned else read_point
 
 
 def checked_timeout(timeout: object) -> float | None:

@@ -208,13 +208,20 @@ def _first(make: Aggregates) -> Expression | None:
 
 def _arg_extreme(make: Aggregates) -> Expression | None:
     """By a key that no two rows have in common, or by a row that holds the value itself: rows that tie have
-    the same value.
+    the same value. Or in an order, whose first row has the choice of those that tie.
     """
     value, by = make.argument(), make.argument()
     if value is None or by is None:
         return None
     make.scalars.used.add("arg_min, arg_max")
     name = make.scalars.random.choice(("arg_min", "arg_max", "min_by", "max_by"))
+    if make.scalars.random.random() < 0.3 and make.reads(value) and make.reads(by):
+        return replace(
+            value,
+            sql=f"{name}({value.sql}, {by.sql} ORDER BY {make.order(value)})",
+            trust=max(_trust_of_sum(value), by.trust),
+            kind="",
+        )
     if len(make.total) == 1 and make.scalars.random.random() < 0.7:
         return replace(
             value, sql=f"{name}({value.sql}, {make.total[0].sql})", trust=_trust_of_sum(value), kind=""

@@ -32,6 +32,7 @@ class _Collated:
         columns: These columns.
         folded: `n` as a text that is the same for equal values.
         fold: How any text is made such a text.
+        collation: Its collation.
         store: The store.
     """
 
@@ -40,6 +41,7 @@ class _Collated:
     columns: tuple[Expression, ...]
     folded: str
     fold: str
+    collation: str
     store: Relation
 
 
@@ -70,9 +72,11 @@ def collated_query(
     used.add("collation")
     rows, body = ("z", found.sql) if random.random() < 0.3 else (f"({found.sql})", None)
     other_text = random.choice(others)
-    word = text_literal(random.choice(WORDS))
+    word, other_word = (text_literal(random.choice(WORDS)) for _ in range(2))
     if folds:
-        other_text, word = found.fold.format(other_text), found.fold.format(word)
+        other_text, word, other_word = map(found.fold.format, (other_text, word, other_word))
+    bounds = [word, other_word]
+    bounds[random.randrange(2)] += f" COLLATE {found.collation}"
     others_rows = f"(SELECT {other_text} FROM {other.sql})"
     keys = ", ".join(f"d.{key}" for key in found.keys)
     most = random.choice(("min", "max"))
@@ -125,6 +129,13 @@ def collated_query(
             f"SELECT count(*) AS many FROM {rows} AS d WHERE n {random.choice(('=', '<', '>=', '<>'))} {word}",
             MANY,
         ),
+        (
+            (
+                f"SELECT count(*) AS many FROM {other.sql} WHERE {other_text} {random.choice(('', 'NOT '))}"
+                f"BETWEEN {bounds[0]} AND {bounds[1]}"
+            ),
+            MANY,
+        ),
         (f"SELECT {found.folded.replace('(n)', f'({most}(n))')} AS x FROM {rows} AS d", (_text("x"),)),
     )
     text, columns = random.choice(texts)
@@ -152,4 +163,4 @@ def _collated_query(
     if folds:
         text = folded.format(text)
     sql = f"SELECT {listed}, {text} COLLATE {collation} AS n FROM {store.sql}{where}"
-    return _Collated(sql, names, columns, folded.format("n"), folded, store)
+    return _Collated(sql, names, columns, folded.format("n"), folded, collation, store)

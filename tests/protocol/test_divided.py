@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyarrow import flight
 
-from flight_server.host.host import Host
+from engine.changelog import Changelog, open_appender
+from engine.changelog.appender import StoreAppender
+from engine.model.kinds import Behaviour, Versioned
+from engine.model.schema import define_store
+from flight_server.host.host import Host, HostOptions
 from tests.protocol.conftest import BIG_ROWS
 from tests.support.many_hosts import three_hosts
 from tests.support.plays import PARTITIONS, ROWS
+from tests.support.started_host import start_host
+
+TIME = pa.timestamp("us", "UTC")
 
 
 @pytest.fixture(scope="module")
@@ -88,6 +97,92 @@ def test_what_cannot_be_divided_is_one_ticket_at_that_epoch(three: dict[str, Hos
             json.loads(whole.schema.metadata[b"livestate"])["epochs"]
             == json.loads(info.app_metadata)["epochs"]
         )
+
+
+@pytest.fixture(scope="module")
+def prices(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Host, StoreAppender]]:
+    """A host with versions of prices, which are 10 from noon and 30 from 14:00 on, and plain `quotes`."""
+    directory = tmp_path_factory.mktemp("prices")
+    schema = pa.schema([("symbol", pa.string()), ("at", TIME), ("price", pa.int64())])
+    stores = [
+        define_store("prices", schema, ["symbol"], partitions=2, behaviour=Behaviour(Versioned("at"))),
+        define_store("quotes", schema, ["symbol"], partitions=2),
+    ]
+    changelog = Changelog.open(str(directory / "changelog"))
+    with ExitStack() as open_until_the_end:
+        versions, quotes = (
+            open_until_the_end.enter_context(open_appender(changelog, [store])) for store in stores
+        )
+        for hour, price in ((12, 10), (14, 30)):
+            versions.append({"prices": _prices_at(hour, price)})
+        quotes.append({"quotes": _prices_at(12, 10)})
+        options = HostOptions(changelog=str(directory / "changelog"), data=directory / "data", port=0)
+        yield open_until_the_end.enter_context(start_host(options)), quotes
+
+
+def _prices_at(hour: int, price: int) -> pa.Table:
+    at = dt.datetime(2026, 1, 1, hour, tzinfo=dt.UTC)
+    rows = [{"symbol": symbol, "at": at, "price": price} for symbol in ("a", "b")]
+    return pa.Table.from_pylist(
+        rows, pa.schema([("symbol", pa.string()), ("at", TIME), ("price", pa.int64())])
+    )
+
+
+@pytest.mark.parametrize("as_of", ["2026-01-01T13:00:00Z", '{"prices": "2026-01-01T13:00:00Z"}'])
+@pytest.mark.parametrize(
+    ("sql", "rows"),
+    [
+        ("SELECT price FROM prices", [{"price": 10}, {"price": 10}]),
+        ("SELECT sum(price) AS s FROM prices", [{"s": 20}]),
+        ("SELECT symbol, price FROM prices ORDER BY symbol LIMIT 1", [{"symbol": "a", "price": 10}]),
+    ],
+)
+def test_the_moment_of_a_session_holds_however_a_statement_is_divided(
+    prices: tuple[Host, StoreAppender], as_of: str, sql: str, rows: list[object]
+) -> None:
+    with flight.connect(prices[0].uri) as client:
+        for endpoints in ("one", "partitions"):
+            info = plan(client, sql=sql, as_of=as_of, endpoints=endpoints)
+            assert [row for table in read(info, client) for row in table.to_pylist()] == rows
+
+
+@pytest.mark.parametrize(
+    ("clause", "options"),
+    [
+        ("", {}),
+        ("", {"as_of": "2999-01-01"}),
+        ("", {"max_staleness": 1000}),
+        ("AS OF TIMESTAMP '2999-01-01'", {}),
+    ],
+)
+def test_a_divided_statement_stays_at_its_epoch(
+    prices: tuple[Host, StoreAppender], clause: str, options: dict[str, Any]
+) -> None:
+    host, quotes = prices
+    with flight.connect(host.uri) as client:
+        command = {"sql": f"SELECT max(price) AS p FROM quotes {clause}", "endpoints": "partitions"}
+        info = plan(client, **command, **options)
+        before = read(info, client)
+        newest = quotes.append({"quotes": _prices_at(12, before[0]["p"][0].as_py() + 1)}).epoch
+        plan(client, sql="SELECT 1 FROM quotes", min_epoch=newest)
+        after = read(info, client)
+        assert after == before
+        facts = json.loads(after[0].schema.metadata[b"livestate"])
+        assert facts["epochs"] == json.loads(info.app_metadata)["epochs"] == {"quotes": newest - 1}
+
+
+def test_a_moment_may_be_a_text_in_json(prices: tuple[Host, StoreAppender]) -> None:
+    with flight.connect(prices[0].uri) as client:
+        for moment in ("2026-01-01 13:00:00", "2026-01-01T14:00:00+01:00"):
+            ticket = {
+                "sql": "SELECT price FROM prices AS OF TIMESTAMP ? WHERE symbol = ?",
+                "parameters": [moment, "a"],
+            }
+            rows = client.do_get(flight.Ticket(json.dumps(ticket).encode())).read_all()
+            assert rows["price"].to_pylist() == [10]
+        with pytest.raises(pa.ArrowInvalid, match="Parameter 1 must be a TIMESTAMP WITH TIME ZONE such as"):
+            ticket["parameters"] = ["noon", "a"]
+            client.do_get(flight.Ticket(json.dumps(ticket).encode())).read_all()
 
 
 def test_one_endpoint_is_the_default(plain: flight.FlightClient) -> None:

@@ -156,13 +156,12 @@ def _leaf(
         return exp.EQ(
             this=column(alias, predicate.column), expression=exp.Any(this=_operand(predicate.parameter))
         )
-    if (
-        isinstance(predicate, Compare)
-        and predicate.beside is not None
-        and _is_number(reference.definition.schema.field(predicate.column).type)
-    ):
-        return _between_condition(predicate, alias)
     if isinstance(predicate, Compare):
+        arrow_type = reference.definition.schema.field(predicate.column).type
+        if predicate.beside is not None and _is_number(arrow_type):
+            return _between_condition(predicate, alias)
+        if predicate.beside is UNKNOWN and pa.types.is_string(arrow_type):
+            return None  # the engine compares by the collation of the other bound
         operand = _operand(predicate.operand)
         return (
             None

@@ -6,7 +6,7 @@
 | count, count_if, regr_count | itself | sum, as the same type |
 | avg of numbers | sum and count | sum of sums / sum of counts |
 | stddev, variance, sem, covar, corr, regr | count, means, central moments | the engine's own combination of such states |
-| arg_min, arg_max | itself, and the value that it is chosen by | itself |
+| arg_min, arg_max without ORDER BY | itself, and the value that it is chosen by | itself |
 | first, last, any_value with ORDER BY | itself over {value, sort keys} | itself |
 | string_agg, list without ORDER BY | itself | itself over strings; the lists one after the other |
 | count, sum, avg and others of different values only | the argument as one more key | itself, over the rows of partial rows |
@@ -20,8 +20,8 @@ and these are the types that sums of integers, decimals and floats have. What is
 itself has the aggregate's own type. Sums of floats, and what is made of them, may differ in the last bits by
 the order of addition, as they do on one machine between one thread and several.
 
-ORDER BY inside an aggregate matters to first, last, any_value, string_agg, list and the quantiles' WITHIN
-GROUP alone; others drop it. DISTINCT does not matter to aggregates that a repeated value cannot change; they
+ORDER BY inside an aggregate matters to first, last, any_value, arg_min, arg_max, string_agg, list and the
+quantiles' WITHIN GROUP alone; others drop it. DISTINCT does not matter to aggregates that a repeated value cannot change; they
 drop it.
 """
 
@@ -280,9 +280,10 @@ def _arg_extreme(call: AggregateCall, parts: PartialRows) -> exp.Expr:
     part.
 
     arg_min and arg_max pass over rows whose argument is NULL; those that end in _null do not. All pass over
-    rows whose value is NULL, but those that end in _nulls_last, which take them if there is nothing else.
+    rows whose value is NULL, but those that end in _nulls_last, which take them if there is nothing else. With
+    an ORDER BY, the first by that has the choice of rows with equal values.
     """
-    if len(call.arguments) != 2:
+    if len(call.arguments) != 2 or call.order:
         return gather_arguments(call, parts)
     argument, by = call.arguments
     keeps_nulls = "_null" in call.name

@@ -32,14 +32,14 @@ _FLOAT = re.compile(r"CAST\('?([^']+)'? AS (?:FLOAT|DOUBLE)\)|(-?[0-9.]+e0)")
 
 def types_of(sample: Sample) -> tuple[str, ...]:
     """Types that hold a literal's value exactly, and in which a comparison with its column says the same."""
-    return tuple(dict.fromkeys(_types_of(sample)))
+    return tuple(dict.fromkeys(filter(None, _types_of(sample))))
 
 
 def _types_of(sample: Sample) -> Iterator[str]:
     family, text = sample.column.family, sample.literal
     match family:
-        case Family.TEXT | Family.BLOB | Family.BOOLEAN:
-            yield _OF_ONE_TYPE[family]
+        case Family.TEXT | Family.BLOB | Family.BOOLEAN | Family.LIST | Family.STRUCT | Family.MAP:
+            yield _OF_ONE_TYPE.get(family, sample.column.kind)
         case Family.INTEGER | Family.DECIMAL:
             yield from _numbers(Decimal(text), sample)
         case Family.FLOAT:
@@ -63,8 +63,6 @@ def _types_of(sample: Sample) -> Iterator[str]:
         case Family.TIMESTAMPTZ:
             yield "TIMESTAMPTZ"
             yield "TIMESTAMP"
-        case Family.LIST | Family.STRUCT | Family.MAP:
-            yield sample.column.kind
         case _:
             return
 

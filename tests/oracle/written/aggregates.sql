@@ -513,3 +513,11 @@ SELECT tz::DATE IS NULL AS x, count(*), max(tz) > TIMESTAMPTZ '2024-05-05 00:00:
 SELECT count(*) AS n, usr FROM plays WHERE n > 0 GROUP BY usr HAVING n > 2 ORDER BY n DESC, usr LIMIT 6
 ;;
 SELECT usr, max(n) - min(n) AS d FROM plays GROUP BY usr HAVING count(DISTINCT ok) = 2 AND d >= ANY (SELECT rank FROM users) ORDER BY d DESC NULLS LAST, usr DESC NULLS FIRST LIMIT 30% OFFSET 1
+;;
+SELECT song, min_by(n, day ORDER BY k) FROM plays GROUP BY song
+;;
+SELECT song, max_by(n, ok ORDER BY k DESC) FROM plays GROUP BY song
+;;
+SELECT song, arg_min_null(n, ok ORDER BY k), arg_max(k, ok ORDER BY k) FILTER (WHERE n > 0) FROM plays GROUP BY song
+;;
+SELECT arg_min(k, ok ORDER BY usr DESC, k), arg_max_null(k, ok ORDER BY n DESC NULLS LAST, k DESC) FROM plays

@@ -534,3 +534,11 @@ SELECT u.usr, p.k FROM users u LEFT JOIN plays p ON p.usr = u.usr AND EXISTS (SE
 SELECT k FROM plays WHERE song IN ((SELECT song FROM songs WHERE genre = 'pop' UNION SELECT song FROM songs WHERE len < 150) EXCEPT SELECT song FROM plays WHERE n > 45) AND EXISTS (SELECT usr FROM users WHERE usr = plays.usr INTERSECT SELECT usr FROM events WHERE kind = 'buy') ORDER BY k
 ;;
 SELECT a.usr, b.usr AS twin, (a.n, a.song) AS pair FROM (FROM plays SELECT usr, n, song WHERE n % 2 = 0) a JOIN plays AS b USING (n, song) WHERE a.usr <> b.usr ORDER BY n, twin, 1
+;;
+SELECT k FROM plays WHERE (SELECT ok FROM plays WHERE k < 3) IN (TRUE, FALSE)
+;;
+SELECT k FROM plays WHERE 1 IN ((SELECT 1 FROM plays WHERE k < 3), 7)
+;;
+SELECT k FROM plays WHERE (SELECT usr FROM plays WHERE k = 1) IN (SELECT usr FROM users)
+;;
+SELECT k FROM plays WHERE n IN ((SELECT n FROM plays WHERE k = 1), (SELECT n FROM plays WHERE k = 2))

@@ -1,7 +1,9 @@
 """Stores as they exist for somebody: all answers are those of stores that hold nothing else."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -11,6 +13,7 @@ from engine.access.scope import Grant, Scope, scope_of
 from engine.errors import InvalidInput, LivestateError, NotFound
 from engine.exec.kernels import passing_batches, passing_rows, row_passes
 from engine.exec.restricted_source import RestrictedSource
+from engine.exec.row_selections import MOST_ROWS
 from engine.model.kinds import Behaviour, KeyValue
 from engine.model.schema import StoreDefinition, StoreName, define_store
 from engine.plan.row_filter import row_filter
@@ -138,6 +141,41 @@ def test_what_is_hidden_is_refused_as_what_is_not_there(service: QueryService, s
         return caught.value.message
 
     assert refusal(sql).replace("note", "nothing").replace("secrets", "nothing") == refusal(like)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT * FROM trades",
+        "SELECT count(*) FROM trades WHERE id > 10",
+        "SELECT * FROM trades WHERE id = 1",
+        "SELECT * FROM trades WHERE id IN (1, 2, 3)",
+        "SELECT id FROM trades WHERE id BETWEEN 3 AND 900 ORDER BY id",
+        "SELECT id FROM trades WHERE id > 3 ORDER BY id LIMIT 7",
+        "SELECT sum(id), max(desk) FROM trades WHERE id > 3",
+        "SELECT desk, count(*) FROM trades GROUP BY desk",
+        "SELECT t.id, d.head FROM trades t JOIN desks d USING (desk)",
+    ],
+)
+def test_metadata_are_those_of_stores_with_nothing_else(sql: str) -> None:
+    """How many rows are hidden decides how some statements are answered."""
+
+    def facts(hidden: int) -> dict[str, Any]:
+        rows = [row for row in ROWS if row["desk"] == "rates"]
+        rows += [{**ROWS[2], "id": 1000 + number} for number in range(hidden)]
+        source = MemorySource(
+            [
+                memory_view(TRADES, pa.Table.from_pylist(rows, SCHEMA)),
+                memory_view(DESKS, pa.Table.from_pylist(DESK_ROWS, DESKS.schema)),
+            ]
+        )
+        with closing(QueryService(source)) as service, service.restrict(ANN).execute(sql) as result:
+            result.read_all()
+            found: dict[str, Any] = json.loads(result.metadata.to_json())
+        assert found["seconds"].keys() <= {"total"}
+        return found | {"age_seconds": 0, "stale_seconds": 0, "seconds": {}}
+
+    assert facts(0) == facts(2 * MOST_ROWS)
 
 
 def test_keys_of_a_stream(service: QueryService) -> None:

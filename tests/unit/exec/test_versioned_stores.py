@@ -16,7 +16,7 @@ from engine.changelog import Changelog, open_appender
 from engine.errors import InvalidInput, NotFound
 from engine.model.kinds import Behaviour, Versioned
 from engine.model.read_point import AsOfEpoch, AsOfTimestamp, ReadPoint
-from engine.model.schema import Epoch, GroupName, define_store
+from engine.model.schema import Epoch, GroupName, StoreName, define_store
 from engine.service import QueryService, Session
 from tests.support.following import OPTIONS
 from tests.support.local_cluster import Cluster, following_cluster, host_names
@@ -39,6 +39,7 @@ TARIFFS = define_store(
     group=GROUP,
     behaviour=Behaviour(Versioned("since", "until")),
 )
+OLD_TARIFFS = replace(TARIFFS, name=StoreName('old "tariffs'))
 TRADES = define_store(
     "trades",
     pa.schema([("symbol", pa.string()), ("n", pa.int64())]),
@@ -78,7 +79,7 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     with following_cluster(
         changelog, directory, host_names(request.param), replace(OPTIONS, retention_seconds=3600.0)
     ) as running:
-        with open_appender(changelog, [PRICES, TARIFFS, TRADES]) as appender:
+        with open_appender(changelog, [PRICES, TARIFFS, OLD_TARIFFS, TRADES]) as appender:
 
             def append(tables: dict[str, pa.Table]) -> None:
                 running.wait_for({GROUP: appender.append(tables, tombstone_column="gone").epoch}, 60.0)
@@ -89,7 +90,7 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
             tariffs = pa.table(
                 {"n": [1, 1], "since": pa.array([0, 86_400_000_000], pa.timestamp("us")), "gone": [False] * 2}
             )
-            append({"prices": prices(20, 1, SYMBOLS), "tariffs": tariffs})
+            append({"prices": prices(20, 1, SYMBOLS), "tariffs": tariffs, OLD_TARIFFS.name: tariffs})
             append({"prices": prices(0, 3, SYMBOLS[:1], gone=True)})
         yield running
 
@@ -130,6 +131,7 @@ def lines(service: QueryService, sql: str) -> list[str]:
             [(20,)],
         ),
         ("SELECT price FROM prices AS OF TIMESTAMP '2026-01-01 14:00:00' WHERE symbol = 's7'", [(30,)]),
+        ('SELECT n FROM "old ""tariffs" AS OF TIMESTAMP \'1970-01-01 12:00:00\'', [(1,)]),
         (
             "SELECT price FROM prices p AS OF TIMESTAMP '2026-01-01 15:30:00+02:00' WHERE p.symbol = 's7'",
             [(20,)],

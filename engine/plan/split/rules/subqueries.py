@@ -82,11 +82,16 @@ def ask_for_less(query: exp.Query, holder: exp.Expr | None) -> None:
         or makes_rows_of_many(query)
     ):
         return
-    if isinstance(holder, exp.In):
-        # Membership does not count.
+    if isinstance(holder, exp.In) and _is_within(query, holder.args.get("query")):
+        # Membership does not count; a query that is a value must have one row all the same.
         query.set("distinct", exp.Distinct())
     elif isinstance(holder, exp.Exists):
         query.set("limit", exp.Limit(expression=exp.Literal.number(1)))
+
+
+def _is_within(query: exp.Query, node: exp.Expr | None) -> bool:
+    """Whether a query is a node, or stands in its brackets."""
+    return node is query or (isinstance(node, exp.Subquery) and node.this is query)
 
 
 SUBQUERIES = SelectRule("subqueries", settle_subqueries)

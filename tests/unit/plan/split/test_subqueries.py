@@ -4,6 +4,9 @@ before.
 
 from __future__ import annotations
 
+from functools import partial
+
+import duckdb
 import pytest
 
 from engine.model.schema import StoreName
@@ -11,7 +14,7 @@ from engine.plan.split.explain_split import explain_split
 from engine.sql.engine_dialect import EngineDialect
 from tests.support.split_runner import SplitRunner
 from tests.support.splitting import split_or_gather
-from tests.unit.plan.split.stores import check, sizes_of
+from tests.unit.plan.split.stores import SMALL, check, sizes_of
 
 
 @pytest.mark.parametrize(
@@ -187,3 +190,19 @@ def test_known_rows_reduce_what_others_send(runner: SplitRunner) -> None:
         )
     )
     assert any('"p"."listener" IN (SELECT' in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT song FROM songs WHERE (SELECT 1 FROM plays) IN (1, 2)",
+        "SELECT song FROM songs WHERE genre IN ((SELECT 1 FROM plays), 7)",
+        "SELECT song FROM songs WHERE (SELECT 1 FROM plays) IN (SELECT times FROM plays)",
+    ],
+)
+def test_a_query_that_is_a_value_must_have_one_row(runner: SplitRunner, sql: str) -> None:
+    bound = runner.bind(sql)
+    plan = split_or_gather(bound, sizes_of(SMALL))
+    for answer in (partial(runner.run_whole, bound), partial(runner.run, plan, bound)):
+        with pytest.raises(duckdb.InvalidInputException, match="More than one row returned by a subquery"):
+            answer(())
