@@ -164,7 +164,8 @@ def test_a_divided_statement_stays_at_its_epoch(
         info = plan(client, **command, **options)
         before = read(info, client)
         newest = quotes.append({"quotes": _prices_at(12, before[0]["p"][0].as_py() + 1)}).epoch
-        plan(client, sql="SELECT 1 FROM quotes", min_epoch=newest)
+        waiting = json.dumps({"sql": "SELECT price FROM quotes", "min_epoch": newest})
+        client.do_get(flight.Ticket(waiting.encode())).read_all()
         after = read(info, client)
         assert after == before
         facts = json.loads(after[0].schema.metadata[b"livestate"])
