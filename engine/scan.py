@@ -357,7 +357,7 @@ class StoreSource(Protocol):
         """All stores that can be asked now, some of them as they are at other epochs.
 
         Args:
-            generations: How many migrations are in effect (`ReadableEpoch.generation`), by store group; the
+            generations: How many amendments are in effect (`ReadableEpoch.generation`), by store group; the
                 newest for groups that are not named.
 
         Raises:

@@ -37,9 +37,9 @@ from engine.coordinator.result_metadata import hide_sizes
 from engine.coordinator.router import Router
 from engine.coordinator.routes import Routes
 from engine.duckdb.deadline import Deadline, Slot
-from engine.errors import Forbidden, InvalidInput, NotFound, Unsupported
+from engine.errors import Forbidden
 from engine.exec.argument_maker import ArgumentMaker, Clock
-from engine.exec.fallbacks import TEXT_REFUSALS
+from engine.exec.fallbacks import REFUSALS, TEXT_REFUSALS
 from engine.exec.fragment_cache import FragmentCache
 from engine.exec.fragment_executor import FragmentExecutor
 from engine.exec.kept_answers import KeptAnswers, plain_question
@@ -90,8 +90,6 @@ class Session:
 
 
 DEFAULT_SESSION = Session()
-_REFUSALS = (InvalidInput, NotFound, Unsupported)
-"""How a query is refused of which something is wrong, so that the text as it is written must say what."""
 
 
 @dataclass(frozen=True)
@@ -326,7 +324,7 @@ class QueryService:
 
     def execute(
         self,
-        statement: str | PreparedStatement,
+        text: str,
         parameters: pa.RecordBatch | None = None,
         session: Session = DEFAULT_SESSION,
         cancelled: Callable[[], bool] | None = None,
@@ -338,9 +336,9 @@ class QueryService:
         """Run a statement over one version of each store.
 
         Args:
-            statement: Text, or what `prepare` gave.
+            text: The statement.
             parameters: One row with a column a parameter; None for no parameters.
-            session: The client's choices; the dialect is that of the prepared statement, if it is one.
+            session: The client's choices.
             cancelled: Tells, from any thread, whether the client took the statement back.
             expected_shapes: What the names of a text meant when the client was told its columns; None where
                 it was not.
@@ -358,10 +356,7 @@ class QueryService:
             LivestateError: The statement is not valid or cannot be answered, as its kind and message say.
         """
         started = time.perf_counter()
-        if isinstance(statement, PreparedStatement):
-            text, dialect, expected_shapes = statement.sql, statement.dialect, statement.shapes
-        else:
-            text, dialect = statement, session.dialect
+        dialect = session.dialect
 
         # 1. One row by its key needs nothing of what follows, nor does an answer that was kept.
         if may_be_at_hand:
@@ -768,7 +763,7 @@ class QueryService:
             self._statements.learn_lookup(found.text, request.statement)
         try:
             result = self._hide_sizes(self._coordinator.answer(self._query_of(request)).result)
-        except _REFUSALS as error:
+        except REFUSALS as error:
             deadline.check()
             _log.debug("A template cannot run: %s", error)
             return None

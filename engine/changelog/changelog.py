@@ -155,7 +155,7 @@ class Changelog:
         return () if first is None else self._stores.shapes(store, self._stores.generation(first.group))
 
     def generation(self, group: GroupName, known: int = 0) -> int:
-        """How many migrations a group's stores have, those included that no commit has taken up yet. One
+        """How many amendments a group has, those included that no commit has taken up yet. One
         request where nothing is new.
 
         Args:
@@ -173,7 +173,7 @@ class Changelog:
 
         Args:
             store: The store.
-            generation: A number of migrations that there are.
+            generation: A number of amendments that there are.
 
         Raises:
             Corrupt: A definition or a migration is damaged or missing.

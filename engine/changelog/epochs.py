@@ -220,7 +220,7 @@ class Epochs:
         return self._objects.current_time()
 
     def generation(self, known: int) -> int:
-        """The generation of a commit that is created now: how many migrations there are, from a number of
+        """The generation of a commit that is created now: how many amendments there are, from a number of
         them that is known.
         """
         return self._stores.generation(self.group, known)

@@ -26,7 +26,7 @@ class FragmentRequest:
         parameters: One row with a column a parameter of `sql`, named `1`, `2`, …; None for no parameters.
         inputs: Rows that the statement reads as tables of these names.
         timeout_seconds: Time that it may take until its last batch is read; None for no limit.
-        generations: How many migrations of a group are in effect at its epoch, and so what its stores are to
+        generations: How many amendments of a group are in effect at its epoch, and so what its stores are to
             the statement; 0 for groups that are not named.
         digests: As `ReadableEpoch.digest` of the epochs, where they are known: a host that has another
             history by now refuses.

@@ -167,7 +167,7 @@ class GroupReading:
         return next(report.committed[epoch] for report in self.reports.values() if epoch in report.committed)
 
     def generation(self, epoch: Epoch) -> int:
-        """How many migrations are in effect at an epoch that a host can read."""
+        """How many amendments are in effect at an epoch that a host can read."""
         found = (
             each
             for report in self.reports.values()

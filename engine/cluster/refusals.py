@@ -178,7 +178,7 @@ def refuse_read_point(reading: GroupReading, read_point: ReadPoint, now: int) ->
         return Unavailable(
             f"No host that is alive can read group {reading.group} yet: try again shortly."
         ), True
-    generations = read_point.generations.get(reading.group)
+    generations = read_point.allowed_generations.get(reading.group)
     if (
         generations is not None
         and (refused := _refuse_other_columns(reading, generations, read_point.group_as_of(reading.group)))

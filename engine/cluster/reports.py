@@ -25,7 +25,7 @@ class ReadableEpoch:
     Attributes:
         epoch: The epoch.
         committed_at: When it was committed, microseconds since 1970 UTC; 0 before the first.
-        generation: How many migrations of the group are in effect, and so which shapes its stores have.
+        generation: How many amendments of the group are in effect, and so which shapes its stores have.
         digest: Digest of its commit: hosts with another one have other rows under its number. Empty where it
             is not known.
     """

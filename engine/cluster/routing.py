@@ -35,7 +35,7 @@ class Route:
         partitions: For each host that takes part, its partitions of every store that is read, ascending;
             every needed partition is at one host. A store that a host reads nothing of is there with none.
         everywhere: Global stores, of which every host reads all that is needed.
-        generations: How many migrations of each store group are in effect at its epoch.
+        generations: How many amendments of each store group are in effect at its epoch.
         digests: As `ReadableEpoch.digest` of the epochs; groups of which it is not known are not named.
         complete_until: Until when all of the epochs are known to lack no commit, microseconds since 1970 UTC;
             0 where nothing is read.
@@ -208,7 +208,7 @@ def _allowed_epochs(
     still to come.
     """
     found = _allowed_in_time(reading, read_point, now, lag)
-    generations = read_point.generations.get(reading.group)
+    generations = read_point.allowed_generations.get(reading.group)
     return (
         found
         if generations is None

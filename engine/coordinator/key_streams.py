@@ -32,7 +32,7 @@ from engine.plan.values import Arguments
 from engine.processes.call_core import CALL_CORE
 from engine.scan import FOUND_COLUMN, BuildingError, KeyedRows, StoreSource, StoreView
 from engine.sql.literals import LIST_PREFIX, LiftedText, LiteralList
-from engine.sql.text import SourceText
+from engine.sql.text import SourceText, did_you_mean
 from engine.sql.versions import is_versioned
 from engine.statements.request import Request
 from engine.statements.statement_cache import ReadyText
@@ -274,7 +274,7 @@ def key_columns(
     """
     name = find_name(store, tables)
     if name is None:
-        raise NotFound(f"There is no store {store[:100]!r}.")
+        raise NotFound(f"There is no store {store[:100]!r}.{did_you_mean(store[:100], tables)}")
     definition = tables[name]
     if is_versioned(definition):
         raise Unsupported(f"Store {name} is versioned, so a key of it means many rows: ask for them in SQL.")

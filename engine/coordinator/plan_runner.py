@@ -80,11 +80,6 @@ class PlanRunner:
         self._memory = memory
         self._threads = threads
 
-    @property
-    def gathered_bytes(self) -> int:
-        """Arrow bytes that all statements hold now."""
-        return self._memory.held_bytes
-
     def close(self) -> None:
         """Stop. Statements still running end with an error; whatever they run on this host has ended when
         this returns.

@@ -156,7 +156,7 @@ class Router:
 
         Args:
             query: The statement.
-            generations: How many migrations of its groups are in effect at the epochs that it would read.
+            generations: How many amendments of its groups are in effect at the epochs that it would read.
 
         Returns:
             The statement bound with what its stores are there. If it means nothing there, or its columns were
@@ -168,7 +168,7 @@ class Router:
         """
         request = query.request
         # Another binding is good at other generations than this one was kept to.
-        free = replace(request, read_point=replace(request.read_point, generations={}))
+        free = replace(request, read_point=replace(request.read_point, allowed_generations={}))
         other = self._requests.rebind(free, generations)
         if other is None or (
             request.has_expected_shapes and not self._requests.has_same_columns(other, request)
@@ -179,7 +179,7 @@ class Router:
     def _keep_shapes(self, query: DistributedQuery, known: Generations) -> DistributedQuery:
         """A statement that reads only epochs at which its stores are what it was bound with."""
         generations = self._shapes.generations_of(query.statement.bound.definitions, known)
-        read_point = replace(query.read_point, generations=generations)
+        read_point = replace(query.read_point, allowed_generations=generations)
         return replace(query, request=replace(query.request, read_point=read_point))
 
     def check_readable(self, query: DistributedQuery) -> None:
@@ -197,7 +197,7 @@ class Router:
         return self._routes.newest_route(_all_partitions(query), query.definitions, query.read_point)
 
     def other_generations(self, query: DistributedQuery) -> Generations | None:
-        """How many migrations are in effect at the epochs that a statement would read now, if its stores are
+        """How many amendments are in effect at the epochs that a statement would read now, if its stores are
         something else there; None if not.
         """
         found = self._newest_route(query)

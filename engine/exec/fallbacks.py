@@ -59,7 +59,9 @@ class Fallback(StrEnum):
 PIECE_RULES: tuple[Rule, ...] = (WITHOUT_STORES, GATHER_PIECES)
 """The rules of splitting that `Fallback.GATHER_PIECES` leaves."""
 
-TEXT_REFUSALS = (InvalidInput, LimitExceeded, NotFound, Unsupported)
+REFUSALS = (InvalidInput, NotFound, Unsupported)
+"""How a statement is refused that is not right, or says nothing of the stores as they are."""
+TEXT_REFUSALS = (LimitExceeded, *REFUSALS)
 """How a text is refused that was made from a right statement: by the parser, the limits of texts, the names,
 or the types that can be sent.
 

@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from engine.duckdb.deadline import Deadline
 from engine.duckdb.engine import Outputs
-from engine.errors import InvalidInput, NotFound, Unsupported
 from engine.exec.argument_maker import ArgumentMaker
+from engine.exec.fallbacks import REFUSALS
 from engine.exec.local_executor import LocalExecutor
 from engine.model.read_point import ReadPoint
 from engine.model.schema import GroupName
@@ -28,8 +28,6 @@ from engine.telemetry.spans import span
 
 LONG_SECONDS = 0.005
 """What takes longer may have outlived its caller, who is asked then: Flight takes 0.1 ms to answer."""
-_MEANS_NOTHING = (InvalidInput, NotFound, Unsupported)
-"""How a text is refused that says nothing of the stores as they are."""
 
 
 class Requests:
@@ -146,15 +144,15 @@ class Requests:
     def _columns(self, request: Request) -> Outputs | None:
         try:
             return self._local.bind(request).outputs
-        except _MEANS_NOTHING:
+        except REFUSALS:
             return None
 
     def rebind(self, request: Request, generations: Mapping[GroupName, int]) -> Request | None:
-        """A request with what its stores are where other numbers of migrations are in effect.
+        """A request with what its stores are where other numbers of amendments are in effect.
 
         Args:
             request: The request.
-            generations: How many migrations of each store group are in effect at the epochs that it would
+            generations: How many amendments of each store group are in effect at the epochs that it would
                 read.
 
         Returns:
@@ -169,7 +167,7 @@ class Requests:
                 request, self._texts.rebind_at(request.ready, request.dialect, generations, request.deadline)
             )
             self._local.bind(found)
-        except _MEANS_NOTHING:
+        except REFUSALS:
             if any(request.read_point.group_as_of(group) is not None for group in generations):
                 raise
             return None

@@ -40,7 +40,7 @@ def microseconds_of_duration(duration: str | dt.timedelta) -> int:
             microseconds=1
         )
     except OverflowError as error:
-        raise InvalidInput(f"{text!r} is too long a time.") from error
+        raise InvalidInput(f"{text!r} is too long a time: the longest is 999999999 days.") from error
 
 
 def duration_in_words(microseconds: int) -> str:

@@ -64,8 +64,8 @@ class ReadPoint:
             only.
         allow_stale: Whether a host may answer that is further behind than it may be (`max_lag_seconds` of
             `engine.exec.query_options`). The two limits above hold all the same.
-        generations: How many migrations of a group may be in effect, where the columns of an answer are told
-            already. Clients do not ask for it.
+        allowed_generations: How many amendments of a group may be in effect, where the columns of an answer
+            are told already. Clients do not ask for it.
         pinned: The epoch of a group that was chosen already when the statement was divided, whatever else
             is asked for. Clients do not ask for it, either.
     """
@@ -75,7 +75,7 @@ class ReadPoint:
     as_of: Mapping[GroupName, AsOf | None] = field(default_factory=dict)
     as_of_default: AsOf | None = None
     allow_stale: bool = False
-    generations: Mapping[GroupName, range] = field(default_factory=dict)
+    allowed_generations: Mapping[GroupName, range] = field(default_factory=dict)
     pinned: Mapping[GroupName, AsOfEpoch] = field(default_factory=dict)
 
     def group_as_of(self, group: GroupName) -> AsOf | None:

@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 from engine.errors import InvalidInput
 from engine.model.sql_types import canonical_type, sql_type
 from engine.sql.bind import BoundStatement
-from engine.sql.literals import Template
 from engine.sql.parameters import ParameterSlot
 
 DEFAULT_TYPE = pa.string()
@@ -168,28 +167,3 @@ def _family(arrow_type: pa.DataType) -> str:
     if pa.types.is_list(arrow_type):
         return f"list of {_family(arrow_type.value_type)}"
     return str(arrow_type)
-
-
-def template_values(slots: Sequence[ParameterSlot], template: Template) -> tuple[pa.Scalar, ...] | None:
-    """The literals of a short statement as values of the parameters of its template.
-
-    Args:
-        slots: Parameters of the template; all have types.
-        template: The statement's template.
-
-    Returns:
-        The values; None where a literal is not plainly one of its parameter's type, so that the engine would
-        convert it.
-    """
-    values = []
-    for slot, value in zip(slots, template.values, strict=True):
-        arrow_type = slot.type
-        if not (
-            pa.types.is_integer(arrow_type) if isinstance(value, int) else pa.types.is_string(arrow_type)
-        ):
-            return None
-        try:
-            values.append(pa.scalar(value, arrow_type))
-        except (OverflowError, pa.ArrowInvalid):
-            return None
-    return tuple(values)

@@ -278,7 +278,9 @@ def engine_text(tree: exp.Expr, *, copy: bool = True) -> str:
         # The latter for a kind of expression that sqlglot reads and does not write.
         raise Unsupported(f"The statement has something that the engine lacks: {error}") from error
     except RecursionError as error:
-        raise InvalidInput("The statement nests too deeply.") from error
+        raise InvalidInput(
+            "The statement nests too deeply: write inner queries as WITH, or ask in parts."
+        ) from error
     except Exception as error:
         # As the parser takes functions without their arguments, the writer fails on them in many ways.
         raise InvalidInput(

@@ -137,7 +137,9 @@ def _engine_sql(bound: BoundStatement, types: tuple[pa.DataType | None, ...]) ->
     try:
         tree = fix_types(copy_without_positions(bound.tree), types)
     except RecursionError as error:
-        raise InvalidInput("The statement nests too deeply.") from error
+        raise InvalidInput(
+            "The statement nests too deeply: write inner queries as WITH, or ask in parts."
+        ) from error
     text = engine_text(tree, copy=False)
     _check_marks(text, len(types))
     return text
@@ -183,7 +185,9 @@ def make_ready(
     try:
         bound = bind(parse(lifted, dialect), lifted.lists, tables, all_columns=all_columns, moments=moments)
     except RecursionError as error:
-        raise InvalidInput("The statement nests too deeply.") from error
+        raise InvalidInput(
+            "The statement nests too deeply: write inner queries as WITH, or ask in parts."
+        ) from error
     if bound.statement_class not in _QUERIES and not (
         bound.statement_class is StatementClass.DESCRIBE and bound.tree is not None
     ):

@@ -158,13 +158,6 @@ class GroupState:
         """
         return self._past_views.view_at(epoch) if self.has_past(epoch) else self._views.view_at(epoch)
 
-    @property
-    def past_view(self) -> GroupView | None:
-        """The newest epoch before the target that can be read, by whoever allows that; None once there is a
-        view.
-        """
-        return self._past_views.newest
-
     def has_past(self, epoch: Epoch) -> bool:
         """Whether an epoch before the target can be read, by whoever allows that."""
         return self._past_views.has(epoch)

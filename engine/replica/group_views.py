@@ -51,7 +51,7 @@ class GroupView:
         epoch: The epoch.
         committed_at: When it was committed, microseconds since 1970 UTC; 0 before the first.
         stores: Every store of the group, as it is at the epoch.
-        generation: How many migrations of the group are in effect.
+        generation: How many amendments of the group are in effect.
         rebuilding: Partitions that are held here and come to be readable at a later epoch.
         digest: As `Commit.digest` of the epoch; empty where it is not known.
     """

@@ -292,7 +292,7 @@ def _is_end(text: str, offset: int) -> bool:
 def _epoch(digits: str) -> AsOfEpoch:
     epoch = int(digits[:20])
     if epoch > MAX_EPOCH:
-        raise InvalidInput(f"No epoch is as large as {digits[:20]}.")
+        raise InvalidInput(f"No epoch is as large as {digits[:20]}: SHOW STORES has the newest ones.")
     return AsOfEpoch(Epoch(epoch))
 
 

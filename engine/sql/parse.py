@@ -262,7 +262,7 @@ def _check_characters(source: SourceText) -> None:
 def _check_first_word(source: SourceText, body: str) -> None:
     word = _WORD.match(body, blanks_end(body, 0))
     if word is None:
-        raise InvalidInput("The statement is empty.")
+        raise InvalidInput("The statement is empty: write one, such as SHOW TABLES.")
     if word[0].lower() not in _READS:
         if word[0].isalpha():
             raise Unsupported(
@@ -299,7 +299,7 @@ def _tree(source: SourceText, body: str, dialect: str) -> exp.Expr:
         # The parser fails in many ways on texts that are no SQL.
         raise InvalidInput(f"The statement cannot be read in the dialect {dialect!r}.") from error
     if not statements:
-        raise InvalidInput("The statement is empty.")
+        raise InvalidInput("The statement is empty: write one, such as SHOW TABLES.")
     if len(statements) > 1 or isinstance(statements[0], exp.Block):
         raise Unsupported("One statement at a time: send each on its own.")
     _check_written_size(statements[0])
@@ -565,7 +565,7 @@ def _first_line(text: str) -> str:
 
 _MISSING = re.compile(r"Missing (\S+) from \d+:(\d+)")
 """What sqlglot's tokenizer says of a quote that is not closed, and how many characters are before it."""
-_TOO_DEEP = "The statement nests too deeply."
+_TOO_DEEP = "The statement nests too deeply: write inner queries as WITH, or ask in parts."
 
 
 def _check_tree(source: SourceText, tree: exp.Expr) -> None:
@@ -579,7 +579,9 @@ def _check_tree(source: SourceText, tree: exp.Expr) -> None:
             )
         selects += isinstance(node, exp.Select | exp.Table)
         if selects > MAX_SELECTS:
-            raise LimitExceeded(f"The statement has more than {MAX_SELECTS} SELECTs and tables.")
+            raise LimitExceeded(
+                f"The statement has more than {MAX_SELECTS} SELECTs and tables: ask in parts."
+            )
         if isinstance(node, exp.Describe):
             raise Unsupported("DESCRIBE is not supported inside a statement.")
         if isinstance(node, exp.Table) and not isinstance(node.this, exp.Identifier):

@@ -207,7 +207,7 @@ def dialect_of(name: str) -> Dialect:
     if name == "duckdb":
         return _HostDialect()
     if name not in _NAMES:
-        raise InvalidInput(f"The dialect {name!r} is not known.")
+        raise InvalidInput(f"The dialect {name[:100]!r} is not known; there are {', '.join(sorted(_NAMES))}.")
     return _metered_dialect(_READ_AS.get(name, name))()
 
 

@@ -138,7 +138,7 @@ class Manifest:
             (yet).
         tombstone_segments: The segments that count and have tombstones (`engine.state.version`); "graves" in
             the stored form.
-        generation: How many migrations of the store group are in effect.
+        generation: How many amendments of the store group are in effect.
         digest: As `Commit.digest` of the epoch; empty where that is not known.
         live_rows: How many rows are live in each of the segments, behind them in the tombstone segments; None
             where an older version wrote it. A delete vector that has lost or gained an entry differs from it.

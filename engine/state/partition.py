@@ -171,7 +171,7 @@ class PartitionStore:
 
     @property
     def generation(self) -> int:
-        """How many migrations of the store group are in effect."""
+        """How many amendments of the store group are in effect."""
         return self._shape.generation
 
     @property

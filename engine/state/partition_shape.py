@@ -23,7 +23,7 @@ class Migrated(NamedTuple):
 
     Attributes:
         definition: The store; the one of before where the migration is of another store of the group.
-        generation: How many migrations of the store group are in effect.
+        generation: How many amendments of the store group are in effect.
     """
 
     definition: StoreDefinition
@@ -36,7 +36,7 @@ class Shape:
 
     Attributes:
         definition: What its store is.
-        generation: How many migrations of the store group are in effect.
+        generation: How many amendments of the store group are in effect.
         context: In which segments are seen, and new ones are stored.
     """
 

@@ -18,7 +18,7 @@ class MigratedError(Unavailable):
     anew.
 
     Attributes:
-        generations: How many migrations are in effect at that epoch, at the least, of each group that is
+        generations: How many amendments are in effect at that epoch, at the least, of each group that is
             read.
     """
 

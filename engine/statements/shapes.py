@@ -11,7 +11,7 @@ from engine.model.schema import GroupName, StoreDefinition, StoreName
 from engine.scan import StoreSource
 
 Generations = Mapping[GroupName, int]
-"""How many migrations of each store group are in effect."""
+"""How many amendments of each store group are in effect."""
 
 
 class Shapes:

@@ -75,13 +75,13 @@ class Texts:
     def rebind_at(
         self, ready: ReadyText, dialect: str, generations: Mapping[GroupName, int], deadline: Deadline
     ) -> ReadyText:
-        """A text with what its stores are where other numbers of migrations are in effect. Its names mean the
+        """A text with what its stores are where other numbers of amendments are in effect. Its names mean the
         same stores.
 
         Args:
             ready: The text.
             dialect: Its dialect.
-            generations: How many migrations of each store group are in effect.
+            generations: How many amendments of each store group are in effect.
             deadline: When the statement must end.
 
         Raises:

@@ -195,20 +195,22 @@ class ClusterSystem:
                 return answer
         # A parameter next to a derived column is taken for VARCHAR when it is prepared, which not every
         # operator takes.
-        statement = (
-            service.prepare(sql, self._session) if parameters is None and random.random() < 0.1 else sql
+        prepared = (
+            service.prepare(sql, self._session) if parameters is None and random.random() < 0.1 else None
         )
-        if isinstance(statement, str) and random.random() < 0.1:
+        if prepared is None and random.random() < 0.1:
             # A text with a comment is read as it is written, without a template for its values.
-            statement = f"{statement}\n--"
+            sql = f"{sql}\n--"
         self._warnings.messages.clear()
-        with service.execute(statement, as_any_client(parameters, random), self._session) as result:
+        shapes = None if prepared is None else prepared.shapes
+        values = as_any_client(parameters, random)
+        with service.execute(sql, values, self._session, expected_shapes=shapes) as result:
             table = result.read_all()
         if self._warnings.messages:
             raise AssertionError(self._warnings.messages[0])
-        if not isinstance(statement, str) and statement.schema != table.schema:
+        if prepared is not None and prepared.schema != table.schema:
             raise AssertionError(
-                f"The prepared statement's schema is {statement.schema}, the result's is {table.schema}."
+                f"The prepared statement's schema is {prepared.schema}, the result's is {table.schema}."
             )
         return Answer(
             table,

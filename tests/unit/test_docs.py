@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import shlex
 from collections.abc import Iterator
 from itertools import takewhile
 from pathlib import Path
+from textwrap import dedent
 
 import click
 import pytest
@@ -27,6 +29,8 @@ MOST_WORDS = {"ARCHITECTURE.md": 2500, "CONTRIBUTING.md": 1800}
 FOR_DEVELOPERS = ("ARCHITECTURE.md", "CONTRIBUTING.md", "docs/glossary.md", "docs/journeys.md")
 
 _FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+_FENCE_LINE = re.compile(r"^ *```.*$", re.MULTILINE)
+_PYTHON = re.compile(r"^( *)```python\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"`([^`\n]+)`")
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _PATH = re.compile(rf"(?<![\w./-])(?:{'|'.join(ROOMS)})/[\w./@-]*\w")
@@ -224,6 +228,17 @@ def test_every_decision_is_in_the_index() -> None:
         assert text.startswith(f"# {int(name[:4])}. ")
         for part in ("Decided", "Situation", "Cost", "Figures", "What would change it"):
             assert f"**{part}.**" in text, name
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_code_is_closed_and_python_is_python(page: Path) -> None:
+    text = page.read_text()
+    fences = [line.strip() for line in _FENCE_LINE.findall(text)]
+    assert all(fence == "```" for fence in fences[1::2])
+    assert len(fences) % 2 == 0
+    for _, code in _PYTHON.findall(text):
+        # What is left to the reader is an ellipsis.
+        compile(dedent(code).replace("…", "..."), str(page), "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
 
 
 def test_words_of_the_glossary_are_there_once() -> None:

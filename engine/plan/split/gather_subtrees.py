@@ -176,7 +176,7 @@ class _Splitter:
         plan = self._try_plan(query, withs)
         if plan is None:
             return False
-        ask_for_less(plan.tree, holder_of(query))
+        ask_for_less(plan.tree, query)
         names, constants = output_names(plan.tree), _constants(plan.tree)
         try:
             found = Planner(plan, self._sizes, self._rules, list(self.fragments)).plan()

@@ -111,7 +111,7 @@ def _trim(node: exp.Expr, _: str) -> exp.Expr:
     taken = node.expression
     if taken is None or (isinstance(taken, exp.Literal) and len(taken.name) == 1):
         return node
-    raise Unsupported("TRIM takes one character off here, and no longer text.")
+    raise Unsupported("TRIM takes off one character, no longer text: write regexp_replace.")
 
 
 def _length(node: exp.Expr, _: str) -> exp.Expr:

@@ -105,7 +105,7 @@ def _week(node: exp.Expr, _: str) -> exp.Expr:
         node.set("mode", None)
         return node
     if mode != 0:
-        raise Unsupported("WEEK has mode 0, as without one, and mode 3 here.")
+        raise Unsupported("WEEK takes mode 0, as without one, or mode 3: write one of these.")
     return _week_of_year(node.this, "%U")
 
 

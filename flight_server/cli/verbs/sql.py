@@ -265,7 +265,12 @@ def _interrupts_end_the_process() -> Iterator[None]:
     "--clients", default=8, show_default=True, type=click.IntRange(1, 1024), help="How many ask at once."
 )
 @click.option(
-    "--duration", default=10.0, show_default=True, type=Seconds(0.1), metavar="SECONDS", help="How long."
+    "--duration",
+    default=10.0,
+    show_default=True,
+    type=Seconds(0.1),
+    metavar="SECONDS",
+    help="How long the clients ask.",
 )
 @click.option(
     "--numbers",
@@ -280,6 +285,7 @@ def _interrupts_end_the_process() -> Iterator[None]:
         multiple=True,
         default=(DEFAULT_URI,),
         show_default=True,
+        envvar="LIVESTATE_URI",
         help="Address of a host; host:8815 is enough. Repeatable: clients spread over them.",
     )
 )

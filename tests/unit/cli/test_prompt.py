@@ -67,7 +67,7 @@ def test_set_holds_until_reset(client: Client) -> None:
     assert prompt.execute("SELECT `song_id` AS a, 'an\\';' AS b FROM songs WHERE song_id = 1;")
     assert "an';" in terminal.take()
     assert prompt.execute("SET dialect = 'klingon'; SELECT 1;")
-    assert "The dialect 'klingon' is not known." in terminal.take()
+    assert "The dialect 'klingon' is not known; there are" in terminal.take()
     assert prompt.execute("\\set")
     assert terminal.take() == "dialect = spark, min_epoch = 0\n"
     assert prompt.execute("RESET dialect; SET allow_stale = true; RESET min_epoch;")

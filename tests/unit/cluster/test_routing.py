@@ -485,7 +485,7 @@ def migrated_report(epochs: Mapping[int, int]) -> GroupReport:
 
 
 def generations_point(start: int, stop: int = sys.maxsize) -> ReadPoint:
-    return ReadPoint(generations={G: range(start, stop)})
+    return ReadPoint(allowed_generations={G: range(start, stop)})
 
 
 def test_a_route_says_how_many_migrations_are_in_effect() -> None:
@@ -511,12 +511,16 @@ def test_columns_that_were_told_are_read_where_stores_have_them() -> None:
     assert assert_route(ask(reports, EVERYTHING, read_point=generations_point(0, 1))).epochs == {"music": 5}
     assert assert_route(ask(reports, EVERYTHING, read_point=generations_point(0, 2))).epochs == {"music": 7}
     assert assert_route(ask(reports, EVERYTHING, read_point=generations_point(1))).epochs == {"music": 8}
-    other = ReadPoint(as_of={G: AsOfEpoch(Epoch(5))}, generations={G: range(1, 9)})
+    other = ReadPoint(as_of={G: AsOfEpoch(Epoch(5))}, allowed_generations={G: range(1, 9)})
     assert "other columns than it has at epoch 5" in assert_refusal(
         ask(reports, EVERYTHING, read_point=other), InvalidInput, may_come=False
     )
     gone = assert_refusal(
-        ask(reports[:1], {"plays": [0]}, read_point=ReadPoint(min_epoch=Epoch(8), generations={G: range(2)})),
+        ask(
+            reports[:1],
+            {"plays": [0]},
+            read_point=ReadPoint(min_epoch=Epoch(8), allowed_generations={G: range(2)}),
+        ),
         InvalidInput,
         may_come=False,
     )

@@ -280,7 +280,7 @@ def test_gathering_more_than_allowed_is_an_error_that_names_the_limit() -> None:
             service.execute("SELECT median(count), mode(genre) FROM plays")
         with service.execute("SELECT * FROM plays") as result:
             assert result.read_all().num_rows == 1000
-        assert service._runner.gathered_bytes == 0
+        assert service._runner._memory.held_bytes == 0
 
 
 def test_all_statements_together_gather_no_more_than_allowed() -> None:

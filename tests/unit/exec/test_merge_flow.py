@@ -95,7 +95,7 @@ def _cluster(options: QueryOptions = OPTIONS) -> Iterator[Cluster]:
 
 
 def _gathered_bytes(service: QueryService) -> int:
-    return service._runner.gathered_bytes
+    return service._runner._memory.held_bytes
 
 
 @pytest.fixture(scope="module")

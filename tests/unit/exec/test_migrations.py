@@ -29,6 +29,7 @@ from engine.service import QueryOptions, QueryService, Session
 from engine.statements.shapes import Shapes
 from tests.support.following import run_follower
 from tests.support.local_cluster import Cluster, following_cluster, host_names
+from tests.support.prepared import execute_prepared
 
 OPTIONS = QueryOptions(memory_limit_bytes=200 << 20, threads=1)
 PARTITIONS = 8
@@ -197,11 +198,11 @@ def test_prepared_statements_whose_columns_are_the_same_go_on(lone: Lone) -> Non
             "SELECT song FROM plays WHERE song = 2",
         )
     ]
-    before = [lone.service.execute(each).read_all() for each in prepared]
+    before = [execute_prepared(lone.service, each).read_all() for each in prepared]
     migrate(lone.changelog, drop=["n"], add=["x DOUBLE"])
     newest = lone.append(2)
     for each, answer in zip(prepared, before, strict=True):
-        with lone.service.execute(each) as result:
+        with execute_prepared(lone.service, each) as result:
             assert result.metadata.epochs == {GROUP: newest}
             assert result.schema == each.schema
             assert result.read_all().sort_by(each.schema.names[0]) == answer.sort_by(each.schema.names[0])
@@ -242,7 +243,7 @@ def test_a_prepared_statement_never_gets_other_columns(
         migrate(lone.changelog, **change)
         lone.append(2)
         is_same = sql.startswith("SELECT sum") and "widen" in change
-        with lone.service.execute(prepared, given) as result:
+        with execute_prepared(lone.service, prepared, given) as result:
             assert result.schema == prepared.schema
             assert result.metadata.epochs == {GROUP: last + 1 if is_same else last}
             assert result.read_all().num_rows
@@ -253,7 +254,7 @@ def test_a_prepared_statement_never_gets_other_columns(
         for n in range(3, 6):
             lone.append(n)
         for ask in (
-            lambda: lone.service.execute(prepared, given),
+            lambda: execute_prepared(lone.service, prepared, given),
             lambda: lone.service.prepare(sql, expected_shapes=prepared.shapes),
         ):
             with pytest.raises(InvalidInput) as refused:
@@ -271,25 +272,25 @@ def test_a_statement_prepared_before_a_switch_goes_on_or_is_refused(lone: Lone) 
     lone.follower.notify()
     while lone.follower.tables()[PLAYS.name].name != "titles":
         lone.follower.wait_for(GROUP, Epoch(10**9), 0.01)
-    with lone.service.execute(part) as result:
+    with execute_prepared(lone.service, part) as result:
         assert result.read_all().num_rows == 0
     with pytest.raises(
         InvalidInput, match="before the name plays was switched to store titles: prepare it again"
     ):
-        lone.service.execute(whole)
+        execute_prepared(lone.service, whole)
     switched = lone.service.prepare("FROM plays")
     assert switched.shapes is not None
     assert [(shape.name, shape.store, shape.generation) for shape in switched.shapes] == [
         ("plays", "titles", 0)
     ]
-    assert lone.service.execute(switched).read_all().num_rows == 0
+    assert execute_prepared(lone.service, switched).read_all().num_rows == 0
     lone.changelog.switch(PLAYS.name, PLAYS.name)
     lone.follower.notify()
     while lone.follower.tables()[PLAYS.name].name != "plays":
         lone.follower.wait_for(GROUP, Epoch(10**9), 0.01)
     with pytest.raises(InvalidInput, match="before the name plays was switched to store plays"):
-        lone.service.execute(switched)
-    assert lone.service.execute(whole).read_all().num_rows == SONGS
+        execute_prepared(lone.service, switched)
+    assert execute_prepared(lone.service, whole).read_all().num_rows == SONGS
 
 
 # ---- hosts that are not equally far
@@ -385,9 +386,8 @@ def test_what_was_told_of_a_row_by_its_key_is_given(apart: Apart) -> None:
         prepared = apart.service(coordinator).prepare(sql)
         for host in "ab":
             song = apart.songs_of(host)[0]
-            with apart.service(coordinator).execute(
-                prepared, pa.record_batch([pa.array([song])], ["1"])
-            ) as result:
+            given = pa.record_batch([pa.array([song])], ["1"])
+            with execute_prepared(apart.service(coordinator), prepared, given) as result:
                 assert result.schema == prepared.schema
                 assert result.read_all().to_pylist() == [{"song": song, "n": 1}]
 

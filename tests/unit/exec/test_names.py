@@ -18,6 +18,7 @@ from engine.sql.parse import parse
 from engine.statements import column_names
 from tests.support.local_cluster import memory_cluster
 from tests.support.memory_source import MemorySource, memory_view
+from tests.support.prepared import execute_prepared
 from tests.unit.exec.conftest import DEAD, PLAYS, ROWS, SONGS, TITLES
 
 OPTIONS = QueryOptions(memory_limit_bytes=200 << 20, threads=2)
@@ -178,9 +179,8 @@ def test_a_parameter_next_to_a_derived_column_is_typed_by_the_engine() -> None:
         prepared = service.prepare(sql)
         assert prepared.schema == pa.schema([pa.field("song_id", pa.int64())])
         assert len(prepared.parameters) == 1
-        with service.execute(
-            prepared, pa.record_batch({"1": pa.array([2 * 86_400_000_000], pa.timestamp("us"))})
-        ) as result:
+        given = pa.record_batch({"1": pa.array([2 * 86_400_000_000], pa.timestamp("us"))})
+        with execute_prepared(service, prepared, given) as result:
             assert sorted(result.read_all().column(0).to_pylist()) == [2, 3, 4]
 
 

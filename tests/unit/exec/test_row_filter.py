@@ -88,7 +88,7 @@ def test_conditions_of_many_parts(seed: int) -> None:
 
 
 def test_nothing_is_in_an_empty_list_of_claims() -> None:
-    claims = {"texts": (), "text": "x"}
+    claims: dict[str, Claim] = {"texts": (), "text": "x"}
     assert not passing_rows(ROWS, row_filter(STORE, ["a IN claim('texts')"], claims)).num_rows
     either = row_filter(STORE, ["a IN claim('texts') OR a = claim('text')"], claims)
     assert passing_rows(ROWS, either)["id"].to_pylist() == expected_ids("a = 'x'")

@@ -25,6 +25,7 @@ from engine.model.table_shapes import TableShape
 from engine.scan import RowFilter
 from engine.service import QueryOptions, QueryService, Session
 from tests.support.memory_source import MemorySource
+from tests.support.prepared import execute_prepared
 from tests.unit.exec.conftest import PLAYS
 
 ENDLESS = "SELECT count(*) FROM range(1000000000000) a"
@@ -570,7 +571,8 @@ def test_another_dialect(service: QueryService) -> None:
         assert result.read_all().to_pylist() == [{"genre": "pop", "y": "2024"}]
     prepared = service.prepare("SELECT `genre` FROM plays WHERE song_id = ? AND genre != '?'", spark)
     assert prepared.parameters == pa.schema([("1", pa.int64())])
-    with service.execute(prepared, pa.record_batch([pa.array([3])], names=["1"])) as result:
+    given = pa.record_batch([pa.array([3])], names=["1"])
+    with execute_prepared(service, prepared, given, spark) as result:
         assert result.read_all().to_pylist() == [{"genre": "pop"}]
     with pytest.raises(InvalidInput, match="dialect"):
         service.execute("SELECT 1", session=Session(dialect="klingon"))

@@ -95,7 +95,7 @@ def _checksum(service: QueryService, sql: str) -> tuple[int, object]:
 def test_three_hosts_answer_what_one_does(one: QueryService, three: QueryService, name: str) -> None:
     sql = STATEMENTS[name]
     assert _checksum(three, sql) == _checksum(one, sql)
-    assert three._runner.gathered_bytes == 0
+    assert three._runner._memory.held_bytes == 0
 
 
 def test_without_a_directory_memory_is_the_limit() -> None:
@@ -115,7 +115,7 @@ def test_a_role_says_what_a_statement_gathers(tmp_path: Path) -> None:
             service.execute(STATEMENTS["a join"], slot=slot).read_all()
         with slots.hold(share=Share("bob")) as slot, service.execute(STATEMENTS["a join"], slot=slot) as rows:
             assert rows.read_all().num_rows
-        assert service._runner.gathered_bytes == 0
+        assert service._runner._memory.held_bytes == 0
 
 
 def test_rows_beyond_memory_are_in_a_file_without_a_name(tmp_path: Path) -> None:

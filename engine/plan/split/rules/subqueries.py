@@ -54,7 +54,7 @@ def settle_subqueries(planner: Planner, select: exp.Select, frames: Sequence[Fra
 
 def _replace_subquery(planner: Planner, query: exp.Query) -> None:
     """Let an expression read the rows of its uncorrelated subquery, which are worked out once."""
-    ask_for_less(query, holder_of(query))
+    ask_for_less(query, query)
     names = output_names(query)
     parent, key, index = query.parent, query.arg_key, query.index
     part = planner.materialise(query)
@@ -69,29 +69,26 @@ def holder_of(query: exp.Query) -> exp.Expr | None:
     return query.parent.parent if isinstance(query.parent, exp.Subquery) else query.parent
 
 
-def ask_for_less(query: exp.Query, holder: exp.Expr | None) -> None:
+def ask_for_less(query: exp.Query, written: exp.Query) -> None:
     """Leave out rows of an uncorrelated subquery that make no difference to what it stands in.
 
     Args:
         query: The subquery; changed in place.
-        holder: What it stands in.
+        written: The same where it stands in the statement.
     """
+    holder = holder_of(written)
     if (
         not isinstance(query, exp.Select)
         or used_arguments(query) - {"expressions", "from_", "joins", "where"}
         or makes_rows_of_many(query)
     ):
         return
-    if isinstance(holder, exp.In) and _is_within(query, holder.args.get("query")):
+    members = holder.args.get("query") if isinstance(holder, exp.In) else None
+    if members is not None and (members is written or members is written.parent):
         # Membership does not count; a query that is a value must have one row all the same.
         query.set("distinct", exp.Distinct())
     elif isinstance(holder, exp.Exists):
         query.set("limit", exp.Limit(expression=exp.Literal.number(1)))
-
-
-def _is_within(query: exp.Query, node: exp.Expr | None) -> bool:
-    """Whether a query is a node, or stands in its brackets."""
-    return node is query or (isinstance(node, exp.Subquery) and node.this is query)
 
 
 SUBQUERIES = SelectRule("subqueries", settle_subqueries)

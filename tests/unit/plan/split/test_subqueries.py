@@ -197,7 +197,7 @@ def test_known_rows_reduce_what_others_send(runner: SplitRunner) -> None:
     [
         "SELECT song FROM songs WHERE (SELECT 1 FROM plays) IN (1, 2)",
         "SELECT song FROM songs WHERE genre IN ((SELECT 1 FROM plays), 7)",
-        "SELECT song FROM songs WHERE (SELECT 1 FROM plays) IN (SELECT times FROM plays)",
+        "SELECT song FROM songs WHERE (SELECT times FROM plays) IN (SELECT times FROM plays)",
     ],
 )
 def test_a_query_that_is_a_value_must_have_one_row(runner: SplitRunner, sql: str) -> None:
