@@ -36,7 +36,7 @@ from engine.coordinator.restricted_hosts import restricted_hosts
 from engine.coordinator.result_metadata import hide_sizes
 from engine.coordinator.router import Router
 from engine.coordinator.routes import Routes
-from engine.duckdb.deadline import Deadline, Slot
+from engine.deadline import Deadline, Slot
 from engine.errors import Forbidden
 from engine.exec.argument_maker import ArgumentMaker, Clock
 from engine.exec.fallbacks import REFUSALS, TEXT_REFUSALS

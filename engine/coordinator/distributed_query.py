@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from engine.duckdb.deadline import Deadline
+from engine.deadline import Deadline
 from engine.model.read_point import ReadPoint
 from engine.model.schema import StoreDefinition, StoreName
 from engine.plan.statement import ReadyStatement

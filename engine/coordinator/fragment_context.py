@@ -15,7 +15,7 @@ from engine.cluster.fragments import FragmentRequest
 from engine.cluster.reports import HostName
 from engine.cluster.routing import Route
 from engine.coordinator.fragment_runs import FragmentRun
-from engine.duckdb.deadline import Deadline
+from engine.deadline import Deadline
 from engine.model.schema import StoreName
 from engine.plan.partition_pruning import Partitions
 from engine.plan.query_text import QueryText

@@ -13,8 +13,8 @@ from itertools import islice
 import pyarrow as pa
 from sqlglot import exp
 
+from engine.deadline import Deadline
 from engine.duckdb.binder import Binder, over_empty_stores
-from engine.duckdb.deadline import Deadline
 from engine.duckdb.engine import Outputs
 from engine.plan.query_text import ReadColumn
 from engine.plan.split.nodes import Fragment

@@ -16,7 +16,7 @@ from engine.coordinator.plan_cache import Definitions, PlanCache
 from engine.coordinator.result_metadata import WHOLE_RULE, age_seconds
 from engine.coordinator.router import Router
 from engine.coordinator.routes import Routes
-from engine.duckdb.deadline import Deadline
+from engine.deadline import Deadline
 from engine.errors import NotFound, Unavailable
 from engine.exec.local_executor import LocalExecutor
 from engine.exec.query_result import QueryMetadata, QueryResult

@@ -20,7 +20,7 @@ from engine.coordinator.coordinator import Coordinator
 from engine.coordinator.distributed_query import DistributedQuery
 from engine.coordinator.gather_memory import MemoryPool
 from engine.coordinator.lag_limit import LagLimit
-from engine.duckdb.deadline import Deadline
+from engine.deadline import Deadline
 from engine.errors import InvalidInput, LimitExceeded, NotFound, Unsupported
 from engine.exec.read_metadata import age_seconds, stale_seconds
 from engine.model.read_point import ReadPoint

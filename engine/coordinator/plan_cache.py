@@ -12,7 +12,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from engine.coordinator.fragment_types import fragment_types
-from engine.duckdb.deadline import Deadline
+from engine.deadline import Deadline
 from engine.duckdb.engine import Engine, Outputs
 from engine.duckdb.engine_errors import NotBoundError
 from engine.errors import Defect

@@ -13,7 +13,7 @@ from engine.coordinator.coordinator import Coordinator
 from engine.coordinator.distributed_query import DistributedQuery
 from engine.coordinator.router import Router
 from engine.coordinator.routes import Routes
-from engine.duckdb.deadline import Deadline
+from engine.deadline import Deadline
 from engine.exec.local_executor import LocalExecutor
 from engine.exec.requests import Requests
 from engine.model.read_point import ReadPoint

@@ -12,7 +12,7 @@ from engine.cluster.reports import HostName, HostReport, StoreReport
 from engine.cluster.routing import NoRoute, Route, route
 from engine.coordinator.deployment_hosts import DeploymentHosts
 from engine.coordinator.lag_limit import LagLimit
-from engine.duckdb.deadline import POLL_SECONDS, Deadline
+from engine.deadline import POLL_SECONDS, Deadline
 from engine.model.distinct_sketch import distinct_values, unite_sketches
 from engine.model.read_point import ReadPoint
 from engine.model.schema import GroupName, PartitionId, StoreDefinition, StoreName

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 
 from engine.coordinator.fragment_hosts import FragmentHosts
 from engine.coordinator.fragment_runs import FragmentRuns, stopping_error
-from engine.duckdb.deadline import Deadline, Watch, Watcher
+from engine.deadline import Deadline, DeadlineWatcher, Watch
 
 
 class RunningFragments:
@@ -19,7 +19,7 @@ class RunningFragments:
 
     def __init__(self, hosts: FragmentHosts) -> None:
         self._hosts = hosts
-        self._watcher = Watcher()
+        self._watcher = DeadlineWatcher()
         self._lock = threading.Lock()
         self._running: set[FragmentRuns] = set()
         self._is_closed = False

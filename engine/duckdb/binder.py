@@ -13,8 +13,8 @@ from dataclasses import replace
 import duckdb
 import pyarrow as pa
 
+from engine.deadline import NO_DEADLINE, Deadline, hold_lock
 from engine.duckdb.database import open_database
-from engine.duckdb.deadline import NO_DEADLINE, Deadline, hold_lock
 from engine.duckdb.engine_errors import ENGINE_FAILURES, EXPLAIN, Failure, NotBoundError, read_failure
 from engine.duckdb.growth import is_parsed_quickly, is_planned_quickly, lists_many_columns, needs_worker
 from engine.duckdb.results import check_types, known_type, result_schema

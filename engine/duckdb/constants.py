@@ -13,8 +13,8 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from engine.deadline import Deadline, hold_lock
 from engine.duckdb.database import open_database
-from engine.duckdb.deadline import Deadline, hold_lock
 from engine.duckdb.engine_errors import read_failure
 from engine.duckdb.growth import is_planned_quickly, needs_worker
 from engine.model.sql_types import parse_sql_type

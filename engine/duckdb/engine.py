@@ -19,8 +19,8 @@ import duckdb
 import pyarrow as pa
 
 from engine.access.principal import Limit
+from engine.deadline import NO_DEADLINE, Deadline, DeadlineWatcher, Watch
 from engine.duckdb.binder import Binder, widest
-from engine.duckdb.deadline import NO_DEADLINE, Deadline, Watch, Watcher
 from engine.duckdb.engine_database import EngineConnection, EngineDatabase, EngineMemory
 from engine.duckdb.engine_errors import ENGINE_FAILURES, EXPLAIN, Allowance, BindingError, read_failure
 from engine.duckdb.growth import MAX_LISTED, MAX_ROW_WIDTH, lists_many_columns, needs_worker
@@ -234,7 +234,7 @@ class Engine:
         self._worker_memory = WorkerMemory(memory_limit_bytes)
         self._worker_rows: WeakSet[WorkerRows] = WeakSet()
         self._lock = threading.Lock()
-        self._watcher = Watcher()
+        self._watcher = DeadlineWatcher()
         self._slots = SmallQuerySlots(threads)
         self.binder = Binder(self._workers)
         allowance = Allowance(memory_limit_bytes, limit, in_worker=idle_workers is None)

@@ -15,8 +15,8 @@ from hashlib import blake2b
 
 import pyarrow as pa
 
+from engine.deadline import Deadline
 from engine.duckdb.binder import widest
-from engine.duckdb.deadline import Deadline
 from engine.duckdb.engine_errors import NotBoundError
 from engine.duckdb.growth import is_planned_quickly
 from engine.duckdb.worker_messages import PlanJob, encode_rows

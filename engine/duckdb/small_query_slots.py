@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from engine.duckdb.deadline import Deadline
+from engine.deadline import Deadline
 
 SMALL_BYTES = 8 << 20
 """Statements that read more Arrow bytes than this take no slot: their work is the engine's, which shares its

@@ -29,7 +29,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from engine.access.principal import Limit
-from engine.duckdb.deadline import POLL_SECONDS, Deadline, Watcher
+from engine.deadline import POLL_SECONDS, Deadline, DeadlineWatcher
 from engine.duckdb.worker_memory import WorkerShare
 from engine.duckdb.worker_messages import (
     BATCH,
@@ -524,7 +524,7 @@ class WorkerRows:
         job: RunJob,
         tables: Mapping[str, pa.Table | Stream],
         deadline: Deadline,
-        watcher: Watcher,
+        watcher: DeadlineWatcher,
         share: WorkerShare,
     ) -> None:
         self._share = share

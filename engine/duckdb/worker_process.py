@@ -31,8 +31,8 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
+from engine.deadline import NO_DEADLINE
 from engine.duckdb.binder import Binder
-from engine.duckdb.deadline import NO_DEADLINE
 from engine.duckdb.engine import Engine, EngineRows
 from engine.duckdb.spill import SpillDirectory
 from engine.duckdb.worker_messages import (

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 from sqlglot import exp
 
+from engine.deadline import Deadline
 from engine.duckdb.constants import ConstantFolder
-from engine.duckdb.deadline import Deadline
 from engine.duckdb.parameter_values import python_value
 from engine.plan.arguments import TIME_TYPE
 from engine.plan.statement import ReadyStatement

@@ -11,8 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from engine.deadline import Deadline
 from engine.duckdb.binder import over_empty_stores
-from engine.duckdb.deadline import Deadline
 from engine.duckdb.engine import (
     Engine,
     EngineRows,

@@ -33,7 +33,7 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any
 
-from engine.duckdb.deadline import Deadline
+from engine.deadline import Deadline
 from engine.duckdb.engine_errors import BindingError, NotBoundError
 from engine.errors import Defect, InvalidInput, LimitExceeded, NotFound, Unsupported
 from engine.plan.split.planner import NotPlannedError, Rule

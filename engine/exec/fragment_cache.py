@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from engine.duckdb.deadline import Deadline
+from engine.deadline import Deadline
 from engine.duckdb.engine import Engine, Outputs
 from engine.errors import InvalidInput
 from engine.exec.engine_query import outputs_of, outputs_of_stored

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from engine.cluster.fragments import FragmentRequest
-from engine.duckdb.deadline import Deadline
+from engine.deadline import Deadline
 from engine.duckdb.engine_errors import BindingError
 from engine.errors import InvalidInput, LimitExceeded, Unavailable
 from engine.exec.argument_maker import ArgumentMaker

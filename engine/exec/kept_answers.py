@@ -23,7 +23,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from engine.cached_property import cached_property
-from engine.duckdb.deadline import POLL_SECONDS, Deadline
+from engine.deadline import POLL_SECONDS, Deadline
 from engine.errors import Cancelled, DeadlineExceeded
 from engine.exec.query_result import QueryMetadata, QueryResult
 from engine.exec.read_metadata import EpochsRead, age_seconds, stale_seconds

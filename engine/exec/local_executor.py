@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from engine.duckdb.deadline import Deadline
+from engine.deadline import Deadline
 from engine.duckdb.engine import Engine, Outputs
 from engine.duckdb.engine_errors import BindingError
 from engine.duckdb.results import is_small, slice_batches

@@ -10,7 +10,7 @@ from time import perf_counter
 
 import pyarrow as pa
 
-from engine.duckdb.deadline import Deadline
+from engine.deadline import Deadline
 from engine.duckdb.engine import Outputs
 from engine.exec.argument_maker import ArgumentMaker
 from engine.exec.fallbacks import REFUSALS

@@ -16,8 +16,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 import pyarrow as pa
 from sqlglot import exp
 
+from engine.deadline import Deadline
 from engine.duckdb.binder import Binder
-from engine.duckdb.deadline import Deadline
 from engine.duckdb.engine_errors import Failure, NotBoundError
 from engine.duckdb.growth import needs_worker
 from engine.errors import InvalidInput

@@ -26,7 +26,7 @@ from functools import partial
 from importlib import import_module
 from typing import Generic, TypeVar
 
-from engine.duckdb.deadline import POLL_SECONDS, Deadline
+from engine.deadline import POLL_SECONDS, Deadline
 from engine.model.schema import StoreDefinition, StoreName
 from engine.plan.statement import ReadyStatement, make_ready
 from engine.sql.literals import LiftedText

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from engine.duckdb.deadline import Deadline
+from engine.deadline import Deadline
 from engine.model.read_point import NEWEST, ReadPoint
 from engine.plan.arguments import Given
 from engine.plan.plans import MOST_ROWS, RowsPlan

@@ -8,7 +8,7 @@ from functools import partial
 
 import pyarrow as pa
 
-from engine.duckdb.deadline import Deadline
+from engine.deadline import Deadline
 from engine.model.schema import StoreDefinition, StoreName
 from engine.plan.statement import ReadyStatement
 from engine.sql.literals import LiftedText, lift

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from engine.duckdb.deadline import Deadline
+from engine.deadline import Deadline
 from engine.errors import Corrupt, InvalidInput
 from engine.model.read_point import ReadPoint
 from engine.model.schema import GroupName, StoreDefinition, StoreName

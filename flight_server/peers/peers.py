@@ -16,7 +16,7 @@ from pyarrow import flight
 
 from engine.cluster.fragments import FragmentRequest
 from engine.cluster.reports import GroupReport, HostName, HostReport, HostStatus, StoreReport
-from engine.duckdb.deadline import Deadline, Watcher
+from engine.deadline import Deadline, DeadlineWatcher
 from engine.errors import DeadlineExceeded, InvalidInput, LivestateError, Unavailable
 from engine.model.schema import GroupName, StoreName
 from engine.telemetry.spans import span
@@ -200,7 +200,7 @@ class FlightPeers:
         self._told: dict[HostName, int] = {}
         """How many changes of this host each other one was told of."""
         self._seen = threading.local()
-        self._watcher = Watcher()
+        self._watcher = DeadlineWatcher()
         self._threads = [
             threading.Thread(target=self._keep_reporting, args=(peer,), name=f"report-{peer.name}")
             for peer in self._peers.values()

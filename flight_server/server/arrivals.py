@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from engine.duckdb.deadline import Deadline, Watcher
+from engine.deadline import Deadline, DeadlineWatcher
 from engine.errors import DeadlineExceeded
 
 
@@ -25,7 +25,7 @@ class Arrival:
             is over.
     """
 
-    def __init__(self, watcher: Watcher, timeout_seconds: float, release: Callable[[], None]) -> None:
+    def __init__(self, watcher: DeadlineWatcher, timeout_seconds: float, release: Callable[[], None]) -> None:
         self._timeout_seconds = timeout_seconds
         self._release = release
         self._lock = threading.Lock()

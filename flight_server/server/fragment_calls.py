@@ -17,7 +17,7 @@ from pyarrow import flight
 
 from engine.access.principal import ANYBODY, Principal
 from engine.cluster.fragments import FragmentRequest
-from engine.duckdb.deadline import Watcher
+from engine.deadline import DeadlineWatcher
 from engine.errors import Cancelled, InvalidInput, Unsupported
 from engine.exec.query_result import QueryResult
 from engine.telemetry.statement_ids import name_statement
@@ -66,7 +66,7 @@ class Fragments:
         runner: FragmentRunner,
         calls: Calls,
         limits: ServerLimits,
-        watcher: Watcher,
+        watcher: DeadlineWatcher,
         *,
         has_peers: bool,
         callers: Callers,

@@ -319,7 +319,7 @@ class Slots:
 
 class HeldSlot:
     """The right to be computed, given back by whoever is first to do so; a context that gives it back. Safe
-    for threads. Implements `engine.duckdb.deadline.Slot`.
+    for threads. Implements `engine.deadline.Slot`.
 
     Args:
         slots: Where it is from.

@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyarrow import flight
 
 from engine.access.principal import Permission, Principal
-from engine.duckdb.deadline import Watcher
+from engine.deadline import DeadlineWatcher
 from engine.errors import InvalidInput, LivestateError, Unavailable, Unsupported
 from engine.model.schema import GroupName
 from engine.processes.call_core import CALL_CORE
@@ -109,7 +109,7 @@ class LivestateServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow 
         self._calls = Calls()
         self._callers = Callers(authenticator, audit)
         limits = limits or ServerLimits()
-        self._arrivals = Watcher()
+        self._arrivals = DeadlineWatcher()
         uris = {} if cluster is None else cluster.uris
         ledger = Ledger()
         activity = Activity(self._calls, self._callers.connections, cluster)

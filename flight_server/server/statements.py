@@ -18,7 +18,7 @@ from pyarrow import flight
 from engine.access.principal import ANYBODY, Permission, Principal
 from engine.cluster.reports import HostName
 from engine.coordinator.division import Piece
-from engine.duckdb.deadline import Watcher
+from engine.deadline import DeadlineWatcher
 from engine.errors import InvalidInput, Unsupported
 from engine.model.read_point import NEWEST, AsOfEpoch
 from engine.processes.call_core import CALL_CORE
@@ -102,7 +102,7 @@ class Statements:
         service: QueryService,
         calls: Calls,
         limits: ServerLimits,
-        arrivals: Watcher,
+        arrivals: DeadlineWatcher,
         uris: Mapping[HostName, str],
         activity: Activity,
         callers: Callers,

@@ -18,7 +18,7 @@ from pyarrow import flight
 
 from engine.changelog import Changelog
 from engine.cluster.fragments import FragmentRequest
-from engine.duckdb.deadline import Watcher
+from engine.deadline import DeadlineWatcher
 from engine.errors import DeadlineExceeded, LimitExceeded
 from flight_server.client.connection import FLIGHT_FAILURES
 from flight_server.host.host import HostOptions
@@ -281,13 +281,13 @@ def test_a_client_that_is_slow_to_bind_holds_up_nobody(lone: str) -> None:
 
 
 @pytest.fixture
-def watcher() -> Iterator[Watcher]:
-    watcher = Watcher()
+def watcher() -> Iterator[DeadlineWatcher]:
+    watcher = DeadlineWatcher()
     yield watcher
     watcher.close()
 
 
-def test_what_has_arrived_is_not_let_go_of(watcher: Watcher) -> None:
+def test_what_has_arrived_is_not_let_go_of(watcher: DeadlineWatcher) -> None:
     released: list[int] = []
     with Arrival(watcher, 60.0, lambda: released.append(1)) as arrival:
         arrival.check()
@@ -298,7 +298,7 @@ def test_what_has_arrived_is_not_let_go_of(watcher: Watcher) -> None:
     assert released == []
 
 
-def test_what_comes_too_late_is_let_go_of_once(watcher: Watcher) -> None:
+def test_what_comes_too_late_is_let_go_of_once(watcher: DeadlineWatcher) -> None:
     released: list[int] = []
     with Arrival(watcher, SOON, lambda: released.append(1)) as arrival:
         wait_until(lambda: bool(released))

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from engine.duckdb.deadline import NO_DEADLINE, Deadline
+from engine.deadline import NO_DEADLINE, Deadline
 from engine.errors import Cancelled, DeadlineExceeded, InvalidInput, LivestateError
 from engine.sql.literals import lift
 from engine.statements import deep_stack
@@ -276,7 +276,7 @@ def _interrupt(places: list[int]) -> None:
 
 _IMPORTS_WHILE_READING = """
 import sys
-from engine.duckdb.deadline import NO_DEADLINE
+from engine.deadline import NO_DEADLINE
 from engine.errors import LivestateError
 from engine.sql.literals import lift
 from engine.sql.tokens import dialect_of

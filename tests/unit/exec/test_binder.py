@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
+from engine.deadline import NO_DEADLINE, Deadline
 from engine.duckdb.binder import Binder, over_empty_stores
-from engine.duckdb.deadline import NO_DEADLINE, Deadline
 from engine.duckdb.engine import Engine
 from engine.duckdb.engine_errors import NotBoundError
 from engine.errors import Unsupported

@@ -23,7 +23,7 @@ from engine.cluster.reports import HostName, HostReport
 from engine.coordinator.deployment_hosts import DeploymentHosts
 from engine.coordinator.lost_hosts import FIRST_BYTES
 from engine.coordinator.plan_cache import PlanCache
-from engine.duckdb.deadline import NO_DEADLINE
+from engine.deadline import NO_DEADLINE
 from engine.duckdb.engine import Engine
 from engine.errors import (
     Cancelled,

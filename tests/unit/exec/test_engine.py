@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pytest
 
-from engine.duckdb.deadline import Deadline
+from engine.deadline import Deadline
 from engine.duckdb.engine import Engine, ScanStream, engine_table, hold_scan, with_live_rows
 from engine.errors import InvalidInput, Unavailable, Unsupported
 from engine.scan import LIVE_COLUMN, NOTHING_HELD, Hold, ScanStatistics

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pytest
 from sqlglot import parse_one
 
+from engine.deadline import Deadline
 from engine.duckdb.binder import Binder
-from engine.duckdb.deadline import Deadline
 from engine.duckdb.engine import Engine
 from engine.duckdb.growth import (
     COPYING_FUNCTIONS,

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from engine.changelog import Changelog, StoreAppender, open_appender
-from engine.duckdb.deadline import Deadline
+from engine.deadline import Deadline
 from engine.errors import Cancelled, InvalidInput, LivestateError
 from engine.exec.kept_answers import Computation, KeptAnswer, KeptAnswers, Question
 from engine.exec.local_executor import LocalExecutor

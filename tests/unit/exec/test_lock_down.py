@@ -12,7 +12,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from engine.duckdb.deadline import Deadline
+from engine.deadline import Deadline
 from engine.duckdb.engine import Engine
 from engine.duckdb.engine_errors import BindingError
 from engine.errors import LivestateError

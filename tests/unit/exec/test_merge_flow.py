@@ -24,7 +24,7 @@ from engine.coordinator.exchange_stream import ExchangeStream
 from engine.coordinator.fragment_runs import FragmentRuns
 from engine.coordinator.gather_memory import MemoryPool
 from engine.coordinator.scatter import Scatter
-from engine.duckdb.deadline import Deadline
+from engine.deadline import Deadline
 from engine.duckdb.engine import Engine
 from engine.errors import (
     Cancelled,

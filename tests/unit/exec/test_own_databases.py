@@ -16,7 +16,7 @@ import pytest
 
 from engine.access.principal import EngineLimit, Limit
 from engine.coordinator.resources import open_resources
-from engine.duckdb.deadline import Deadline
+from engine.deadline import Deadline
 from engine.duckdb.engine import Engine, EngineRows
 from engine.duckdb.engine_database import EngineDatabase, own_bytes, shared_bytes
 from engine.duckdb.engine_errors import Allowance, Failure

@@ -12,7 +12,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from engine.duckdb.deadline import NO_DEADLINE, Deadline
+from engine.deadline import NO_DEADLINE, Deadline
 from engine.duckdb.engine import Engine
 from engine.duckdb.growth import is_planned_quickly, lists_many_columns, needs_worker
 from engine.duckdb.planning_trials import PlanningTrials

@@ -19,7 +19,7 @@ from engine.cluster.routing import NoRoute, Route
 from engine.coordinator.deployment_hosts import DeploymentHosts
 from engine.coordinator.lag_limit import LagLimit
 from engine.coordinator.routes import Reports, Routes
-from engine.duckdb.deadline import Deadline
+from engine.deadline import Deadline
 from engine.errors import Unavailable
 from engine.model.read_point import NEWEST, ReadPoint
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreName, define_store

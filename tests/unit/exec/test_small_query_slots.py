@@ -10,7 +10,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from engine.duckdb.deadline import Deadline
+from engine.deadline import Deadline
 from engine.duckdb.small_query_slots import SMALL_BYTES, SmallQuerySlots
 from engine.errors import DeadlineExceeded
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from engine.duckdb.deadline import Deadline
+from engine.deadline import Deadline
 from engine.duckdb.engine import Engine
 from engine.duckdb.engine_errors import BindingError
 from engine.duckdb.spill import SpillDirectory

@@ -17,8 +17,8 @@ import pyarrow as pa
 import pytest
 
 from engine.access.principal import EngineLimit, Limit
+from engine.deadline import Deadline
 from engine.duckdb import worker_pool
-from engine.duckdb.deadline import Deadline
 from engine.duckdb.engine import Engine, EngineRows
 from engine.duckdb.engine_errors import Allowance, BindingError
 from engine.duckdb.handover import HANDED_BYTES, MOST_LONG_ROWS, MOST_ROWS, rows_a_batch
@@ -228,7 +228,7 @@ def test_whatever_lacks_memory_says_so() -> None:
 PROCESSES_THAT_LACK_MEMORY = """
 import os, resource
 import pyarrow as pa
-from engine.duckdb.deadline import NO_DEADLINE
+from engine.deadline import NO_DEADLINE
 from engine.duckdb.engine import Engine
 from engine.duckdb.worker_process import _data_bytes, _limit_memory
 
@@ -541,7 +541,7 @@ def test_workers_end_with_the_process_that_started_them(tmp_path: Path) -> None:
 import os
 from engine.access.principal import EngineLimit, Limit
 from engine.duckdb import worker_pool
-from engine.duckdb.deadline import Deadline
+from engine.deadline import Deadline
 from engine.duckdb.engine import Engine
 engine = Engine(100 << 20, 1)
 list(engine.run("SELECT repeat('x', 2)", {}, (), Deadline(60.0)))

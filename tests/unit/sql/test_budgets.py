@@ -25,8 +25,8 @@ from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.dialects.spark import Spark
 from sqlglot.tokenizer_core import Token, TokenType
 
+from engine.deadline import NO_DEADLINE, Deadline
 from engine.duckdb.binder import Binder
-from engine.duckdb.deadline import NO_DEADLINE, Deadline
 from engine.errors import DeadlineExceeded, InvalidInput, LimitExceeded, LivestateError, Unsupported
 from engine.model.schema import StoreName, define_store
 from engine.plan.query_text import engine_text

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from engine.duckdb.deadline import NO_DEADLINE
+from engine.deadline import NO_DEADLINE
 from engine.duckdb.engine import Engine, engine_table
 from engine.model.distinct_sketch import Sketch, sketch_of
 from engine.model.schema import TOMBSTONE_COLUMN, Epoch, PartitionId, define_store

@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pytest
 
-from engine.duckdb.deadline import Deadline, Watcher
+from engine.deadline import Deadline, DeadlineWatcher
 from engine.errors import DeadlineExceeded
 from tests.support.waiting import PATIENCE_SECONDS
 
@@ -23,7 +23,7 @@ def test_a_statement_that_cannot_be_ended_keeps_no_other_from_its_end(
     def interrupt() -> None:
         raise MemoryError
 
-    with closing(Watcher()) as watcher:
+    with closing(DeadlineWatcher()) as watcher:
         cannot_be_asked = watcher.watch(Deadline(None, ask), lambda: None)
         cannot_be_ended = watcher.watch(Deadline(0.0), interrupt)
         late = watcher.watch(Deadline(0.3), ended.set)

@@ -157,7 +157,7 @@ def hold_lock(lock: Lock, deadline: Deadline) -> Iterator[None]:
 class Watch:
     """One statement under watch; use as a context around the work that can be interrupted."""
 
-    def __init__(self, watcher: Watcher, deadline: Deadline, interrupt: Callable[[], None]) -> None:
+    def __init__(self, watcher: DeadlineWatcher, deadline: Deadline, interrupt: Callable[[], None]) -> None:
         self._watcher = watcher
         self.deadline = deadline
         self.interrupt = interrupt
@@ -180,7 +180,7 @@ def _do_nothing() -> None:
     """Interrupts a statement that has ended."""
 
 
-class Watcher:
+class DeadlineWatcher:
     """Interrupts watched statements whose time is over. Its thread starts with the first statement."""
 
     def __init__(self) -> None:
