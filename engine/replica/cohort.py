@@ -254,17 +254,17 @@ class Cohort:
         was_even = self.is_even
         touched = [self.partitions[key] for key in changes]
         # A disk that takes nothing stops the group, before memory is full.
-        is_held = is_readable and not collected.is_large and not self._has_failed_to_write
-        if is_held:
+        is_buffered = is_readable and not collected.is_large and not self._has_failed_to_write
+        if is_buffered:
             self._unwritten.update(touched)
-        untouched = None if is_held else self.fingerprint - fingerprint_of(touched)
+        untouched = None if is_buffered else self.fingerprint - fingerprint_of(touched)
         self._has_failed, self._is_even, self._fingerprint = True, False, None
         try:
             if collected.is_large:
                 workers = self._large_workers if is_readable else self._builders
                 self._build_each(lambda key: self._build(commit, key, changes[key]), changes, workers)
             else:
-                self._apply_each(commit, changes, is_held=is_held)
+                self._apply_each(commit, changes, is_buffered=is_buffered)
         except BaseException:
             self._queue.clear()  # the changelog may have other commits by now: they are to be read again
             self.request_compaction()
@@ -281,13 +281,15 @@ class Cohort:
         self.meter.end_step()
         return commit
 
-    def _apply_each(self, commit: Commit, changes: Mapping[PartitionKey, Changes], *, is_held: bool) -> None:
+    def _apply_each(
+        self, commit: Commit, changes: Mapping[PartitionKey, Changes], *, is_buffered: bool
+    ) -> None:
         """Apply changes to each partition. Also where it fails for one, all are done when this ends: what is
         tried next is made for the epochs that the partitions have reached, and one that still came to another
         would fold its rows twice.
         """
         self._uncompacted += [self.partitions[key] for key in changes]
-        self._run_each(lambda key: self._apply(commit, key, changes[key], is_held=is_held), changes)
+        self._run_each(lambda key: self._apply(commit, key, changes[key], is_buffered=is_buffered), changes)
 
     def _run_each(self, work: Callable[[_Item], None], items: Iterable[_Item]) -> None:
         """Do something for each item, side by side. Also where that fails, all are done when this ends."""
@@ -343,7 +345,9 @@ class Cohort:
                 raise Unavailable(f"Store {store} was dropped: what was being built of it is given up.")
             yield batch
 
-    def _apply(self, commit: Commit, key: PartitionKey, changes: Changes, *, is_held: bool = False) -> None:
+    def _apply(
+        self, commit: Commit, key: PartitionKey, changes: Changes, *, is_buffered: bool = False
+    ) -> None:
         store = self.partitions[key]
         if len(store.version.segments) > MOST_SEGMENTS:
             store.compact()
@@ -359,7 +363,7 @@ class Cohort:
             cutoff=changes.cutoff,
             migrated=changes.migrated,
             digest=commit.digest,
-            is_held=is_held,
+            is_buffered=is_buffered,
         )
 
     def _build(self, commit: Commit, key: PartitionKey, changes: Changes) -> None:

@@ -11,10 +11,10 @@ from engine.state.storage import Pair, Range, Storage
 
 
 class BufferedStorage:
-    """Implements `engine.state.storage.Storage`. `get` and `get_all` find a held block as if it were written;
+    """Implements `engine.state.storage.Storage`. `get` and `get_all` find a buffered block as if it were written;
     all else is as the storage has it.
 
-    A held block is encoded when it is written, or when somebody reads it that the cache has let go of. Most
+    A buffered block is encoded when it is written, or when somebody reads it that the cache has let go of. Most
     never are: a merge takes their segment in before.
 
     Args:
@@ -23,7 +23,7 @@ class BufferedStorage:
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
-        self._held: dict[SegmentId, Mapping[bytes, pa.Array]] = {}
+        self._buffered: dict[SegmentId, Mapping[bytes, pa.Array]] = {}
 
     @property
     def damage(self) -> str:
@@ -34,42 +34,42 @@ class BufferedStorage:
     def damage(self, what: str) -> None:
         self._storage.damage = what
 
-    def hold(self, segment: SegmentId, blocks: Mapping[bytes, pa.Array]) -> None:
-        """Have blocks found from now on.
+    def add(self, segment: SegmentId, blocks: Mapping[bytes, pa.Array]) -> None:
+        """Have blocks found here from now on.
 
         Args:
             segment: Of which segment they are.
             blocks: Each block by its key; all of the segment.
         """
-        self._held[segment] = blocks
+        self._buffered[segment] = blocks
 
-    def holds(self, segment: SegmentId) -> bool:
+    def has(self, segment: SegmentId) -> bool:
         """Whether the blocks of a segment are here, and were never written."""
-        return segment in self._held
+        return segment in self._buffered
 
-    def encode_held(self, segments: Iterable[SegmentId]) -> Iterator[Pair]:
-        """What is to be written of the blocks of some segments; nothing of those that are not held."""
+    def encode_buffered(self, segments: Iterable[SegmentId]) -> Iterator[Pair]:
+        """What is to be written of the blocks of some segments; nothing of those that are not here."""
         for segment in segments:
-            for key, block in self._held.get(segment, {}).items():
+            for key, block in self._buffered.get(segment, {}).items():
                 yield key, encode_block(block)
 
     def release(self, segments: Iterable[SegmentId]) -> None:
-        """Hold the blocks of some segments no longer: they are written, or nobody reads them any more."""
+        """Drop the blocks of some segments: they are written, or nobody reads them any more."""
         for segment in segments:
-            self._held.pop(segment, None)
+            self._buffered.pop(segment, None)
 
-    def _held_block(self, key: bytes) -> pa.Array | None:
-        blocks = self._held.get(segment_of_block(key))
+    def _buffered_block(self, key: bytes) -> pa.Array | None:
+        blocks = self._buffered.get(segment_of_block(key))
         return None if blocks is None else blocks.get(key)
 
     def get(self, key: bytes) -> bytes | None:
         """As `Storage.get`."""
-        block = self._held_block(key) if self._held else None
+        block = self._buffered_block(key) if self._buffered else None
         return self._storage.get(key) if block is None else encode_block(block)
 
     def get_all(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """As `Storage.get_all`."""
-        if not self._held or not any(segment_of_block(key) in self._held for key in keys):
+        if not self._buffered or not any(segment_of_block(key) in self._buffered for key in keys):
             return self._storage.get_all(keys)
         return [self.get(key) for key in keys]
 

@@ -30,7 +30,7 @@ from engine.state.rocks import Rocks, SharedOptions
 from engine.state.segment import PartitionContext
 from engine.state.segment_merge import Merge, replace_inputs
 from engine.state.segment_store import (
-    HELD_BYTES,
+    BUFFERED_BYTES,
     UNLOGGED_BYTES,
     Listing,
     SegmentStore,
@@ -213,7 +213,7 @@ class PartitionStore:
         cutoff: int | None = None,
         migrated: Migrated | None = None,
         digest: str = "",
-        is_held: bool = False,
+        is_buffered: bool = False,
     ) -> Version:
         """Apply what an epoch brings to this partition.
 
@@ -230,7 +230,7 @@ class PartitionStore:
             migrated: What the store is from this epoch on, its rows included; None where the group was not
                 migrated.
             digest: As `Commit.digest` of the epoch.
-            is_held: Whether what comes of a few rows may stay in memory until `write`, or a merge, writes it:
+            is_buffered: Whether what comes of a few rows may stay in memory until `write`, or a merge, writes it:
                 a crash before that takes the partition back to an earlier epoch.
 
         Returns:
@@ -254,8 +254,8 @@ class PartitionStore:
                 pending.apply(batches, self._options.apply_bytes)
             changes = pending.changes
             # Else the segment that it became is written already.
-            is_held = is_held and len(changes.added) == len(changes.unwritten) and migrated is None
-            return self._install(shape, epoch, changes, cutoff, digest, is_held=is_held)
+            is_buffered = is_buffered and len(changes.added) == len(changes.unwritten) and migrated is None
+            return self._install(shape, epoch, changes, cutoff, digest, is_buffered=is_buffered)
 
     def advances_cutoff(self, cutoff: int) -> bool:
         """Whether a cutoff is later than the one that the partition knows."""
@@ -347,9 +347,9 @@ class PartitionStore:
         cutoff: int | None,
         digest: str,
         *,
-        is_held: bool = False,
+        is_buffered: bool = False,
     ) -> Version:
-        """Make segments count, in one atomic write together with all that is held, and only then visible.
+        """Make segments count, in one atomic write together with all that is buffered, and only then visible.
 
         Args:
             shape: The shape in which they all are seen.
@@ -357,7 +357,7 @@ class PartitionStore:
             changes: What becomes of the segments.
             cutoff: The time before which rows are gone; None where there is none.
             digest: As `Commit.digest` of the epoch.
-            is_held: Whether nothing is written yet.
+            is_buffered: Whether nothing is written yet.
         """
         RIGHT_OF_WAY.give_way()
         version = self.version.change(epoch, changes)
@@ -373,8 +373,8 @@ class PartitionStore:
             digest=digest if epoch >= self.applied else self.digest,
         )
         for segment, blocks in changes.unwritten.items():
-            self._storage.hold(segment, blocks)
-        if not is_held:
+            self._storage.add(segment, blocks)
+        if not is_buffered:
             try:
                 self._write(manifest, version)
             except BaseException:
@@ -395,8 +395,8 @@ class PartitionStore:
         known = {*self._written.segments, *self._written.tombstone_segments}
         new = [entry.segment for entry in version.all_segments if entry.segment.id not in known]
         identities = [segment.id for segment in new]
-        pairs: list[Pair] = [*self._storage.encode_held(identities)]
-        if sum(len(block) for _, block in pairs) > HELD_BYTES:
+        pairs: list[Pair] = [*self._storage.encode_buffered(identities)]
+        if sum(len(block) for _, block in pairs) > BUFFERED_BYTES:
             # In small calls, as nobody gets the interpreter during one. Nothing names these blocks yet.
             self._storage.write(pairs)
             self._storage.release(identities)

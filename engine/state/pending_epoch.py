@@ -83,7 +83,7 @@ class PendingEpoch:
         partition_rows = sum(entry.segment.rows for entry in self._kept)
         kept = _rows_to_keep(rows, order)
         added, unwritten = self._segments.build_rows(
-            context, rows, keys, kept, partition_rows, is_held=is_whole
+            context, rows, keys, kept, partition_rows, may_be_buffered=is_whole
         )
         self._added = [*self._added, *added]
         self._unwritten.update(unwritten)

@@ -71,7 +71,7 @@ def build_segment(
     yield from builder.finish_keys()
 
 
-def build_held_segment(
+def build_buffered_segment(
     identity: SegmentId,
     context: PartitionContext,
     rows: pa.RecordBatch,

@@ -34,7 +34,7 @@ from engine.state.formats import (
 from engine.state.keys import Keys, Rows
 from engine.state.partition_shape import Shape
 from engine.state.segment import PartitionContext, Segment, cache_keys
-from engine.state.segment_builder import SegmentBuilder, block_rows_of, build_held_segment, build_segment
+from engine.state.segment_builder import SegmentBuilder, block_rows_of, build_buffered_segment, build_segment
 from engine.state.segment_merge import Merge
 from engine.state.state_options import KIB, MIB, StateOptions
 from engine.state.storage import Pair, Range, Storage
@@ -50,7 +50,7 @@ UNLOGGED_BYTES = 4 * MIB
 """Merges, and segments of a snapshot, from this size on bypass the write-ahead log and are flushed instead:
 half the bytes written.
 """
-HELD_BYTES = 128 * KIB
+BUFFERED_BYTES = 128 * KIB
 """Segments up to this size are written together with what makes them count, in one write, and may stay in
 memory until then.
 """
@@ -227,7 +227,7 @@ class SegmentStore:
         order: Rows,
         partition_rows: int,
         *,
-        is_held: bool,
+        may_be_buffered: bool,
     ) -> tuple[list[LiveSegment], Mapping[SegmentId, Mapping[bytes, pa.Array]]]:
         """Make rows a new segment.
 
@@ -237,7 +237,7 @@ class SegmentStore:
             keys: Sort key of each row of the batch.
             order: The rows to keep, in key order.
             partition_rows: How many rows the partition has.
-            is_held: Whether the blocks of a small segment are left to be written with what makes it count, or
+            may_be_buffered: Whether the blocks of a small segment are left to be written with what makes it count, or
                 never.
 
         Returns:
@@ -249,15 +249,15 @@ class SegmentStore:
         nbytes = rows.nbytes
         block_rows = block_rows_of(len(order), nbytes, self._options)
         if (
-            not is_held
-            or nbytes > HELD_BYTES
+            not may_be_buffered
+            or nbytes > BUFFERED_BYTES
             or len(order) > block_rows
             or len(order) >= self._options.paged_rows
         ):
             written = self.write_rows(context, rows, keys, order, is_logged=True, is_sketched=is_sketched)
             return written, {}
         identity = self.allocate()
-        segment, blocks = build_held_segment(
+        segment, blocks = build_buffered_segment(
             identity, context, rows, keys, order, block_rows, is_sketched=is_sketched
         )
         return [LiveSegment(self._track(segment))], {identity: blocks}
@@ -364,7 +364,7 @@ class SegmentStore:
         # By index, not by iteration: finalizers of other threads may add behind these at any time.
         retired = [self._retired[index] for index in range(len(self._retired))]
         gone = [each for each in retired if each.segment not in needed]
-        stored = [each for each in gone if not self._storage.holds(each.segment)]
+        stored = [each for each in gone if not self._storage.has(each.segment)]
         if stored:
             ranges = [entry for each in stored for entry in segment_ranges(each.segment)]
             self._storage.write_atomically((), ranges)

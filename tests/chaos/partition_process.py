@@ -124,7 +124,7 @@ def die_at_call(number: int, *, dies_after: bool) -> None:
 
 
 def apply_epochs(
-    directory: Path, partitions: int, die_at: int, dies_after: bool, is_held: bool, progress: Connection
+    directory: Path, partitions: int, die_at: int, dies_after: bool, is_buffered: bool, progress: Connection
 ) -> None:
     """Apply all epochs that the partitions lack, or die on the way.
 
@@ -133,18 +133,18 @@ def apply_epochs(
         partitions: How many there are.
         die_at: Which write to RocksDB to die at.
         dies_after: Right after it rather than right before.
-        is_held: Whether epochs stay in memory for a while.
+        is_buffered: Whether epochs stay in memory for a while.
         progress: Is told the number of each epoch that is begun, and of each that is there and written.
     """
     die_at_call(die_at, dies_after=dies_after)
     # What is held is one block.
-    stores = open_stores(directory, partitions, replace(OPTIONS, block_rows=32) if is_held else OPTIONS)
+    stores = open_stores(directory, partitions, replace(OPTIONS, block_rows=32) if is_buffered else OPTIONS)
     for epoch in range(min(store.applied for store in stores) + 1, EPOCHS + 1):
         progress.send(("begin", epoch))
         for store in stores:
             shape = shape_at(epoch)
             migrated = shape if store.generation < shape.generation else None
-            store.apply(Epoch(epoch), rows_of(epoch), migrated=migrated, is_held=is_held)
+            store.apply(Epoch(epoch), rows_of(epoch), migrated=migrated, is_buffered=is_buffered)
             if epoch % EPOCHS_BETWEEN_WRITES == 0:
                 store.write()
         if all(store.is_written for store in stores):

@@ -24,11 +24,11 @@ PROCESSES.set_forkserver_preload(["pytest", "tests.chaos.partition_process"])
 
 
 def run_and_die(
-    directory: Path, partitions: int, die_at: int, when: str, *, is_held: bool
+    directory: Path, partitions: int, die_at: int, when: str, *, is_buffered: bool
 ) -> tuple[int | None, int, int]:
     """Run the process; its exit code, the last epoch it began and the last it finished and wrote."""
     progress, told = PROCESSES.Pipe(duplex=False)
-    arguments = (directory, partitions, die_at, when == "after", is_held, told)
+    arguments = (directory, partitions, die_at, when == "after", is_buffered, told)
     process = PROCESSES.Process(target=apply_epochs, args=arguments)
     process.start()
     told.close()
@@ -44,15 +44,15 @@ def run_and_die(
 
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("partitions", [1, 2])
-@pytest.mark.parametrize("is_held", [False, True], ids=["written", "held"])
+@pytest.mark.parametrize("is_buffered", [False, True], ids=["written", "held"])
 def test_killed_at_every_write_leaves_a_whole_epoch(
-    tmp_path: Path, when: str, partitions: int, is_held: bool
+    tmp_path: Path, when: str, partitions: int, is_buffered: bool
 ) -> None:
     code: int | None = -signal.SIGKILL
     die_at = 1
     while code != 0:
         directory = tmp_path / str(die_at)
-        code, begun, done = run_and_die(directory, partitions, die_at, when, is_held=is_held)
+        code, begun, done = run_and_die(directory, partitions, die_at, when, is_buffered=is_buffered)
         for store in open_stores(directory, partitions):
             try:
                 assert done <= store.applied <= begun

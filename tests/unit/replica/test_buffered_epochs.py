@@ -97,7 +97,7 @@ def test_a_host_that_is_killed_reads_again_what_was_held(
         check(follower, accounts)
 
 
-def test_what_is_held_is_written_within_a_moment(
+def test_what_is_buffered_is_written_within_a_moment(
     changelog: Changelog, accounts: Accounts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(follower_module, "SECONDS_BETWEEN_RELEASES", 0.05)
@@ -112,7 +112,7 @@ def test_what_is_held_is_written_within_a_moment(
         check(follower, accounts)
 
 
-def test_nothing_is_held_while_the_disk_is_full(
+def test_nothing_is_buffered_while_the_disk_is_full(
     changelog: Changelog, accounts: Accounts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else memory would fill up in place of the disk."""

@@ -20,7 +20,7 @@ from engine.state.cache import ColumnCache
 from engine.state.delete_vector import BITS_ONLY_ROWS
 from engine.state.partition import PartitionStore
 from engine.state.partition_shape import Migrated
-from engine.state.segment_store import HELD_BYTES
+from engine.state.segment_store import BUFFERED_BYTES
 from engine.state.state_options import MIB, StateOptions
 from tests.support.following import live_rows
 from tests.support.partitions import view_of
@@ -71,12 +71,12 @@ def stored_blocks(partition: PartitionStore) -> set[int]:
 
 @pytest.mark.parametrize("store", [STORE, KEYS_ENCODED], ids=["numbers", "encoded keys"])
 @pytest.mark.parametrize("cache_bytes", [MIB, 0], ids=["cache", "no cache"])
-def test_what_is_held_is_read(tmp_path: Path, cache_bytes: int, store: StoreDefinition) -> None:
+def test_what_is_buffered_is_read(tmp_path: Path, cache_bytes: int, store: StoreDefinition) -> None:
     with open_partition(tmp_path, cache_bytes, store) as partition:
         partition.apply(Epoch(1), batch(1, 2, 3))
         stored = stored_blocks(partition)
-        partition.apply(Epoch(2), batch(2, 4, epoch=2), is_held=True)
-        partition.apply(Epoch(3), batch(3, 2, epoch=3, removed=(3,)), is_held=True)
+        partition.apply(Epoch(2), batch(2, 4, epoch=2), is_buffered=True)
+        partition.apply(Epoch(3), batch(3, 2, epoch=3, removed=(3,)), is_buffered=True)
         assert (partition.applied, partition.written_epoch, partition.is_written) == (3, 1, False)
         assert rows_of(partition) == {1: 1.0, 2: 3.0, 4: 2.0}
         assert stored_blocks(partition) == stored
@@ -89,12 +89,12 @@ def test_a_crash_takes_it_back_to_what_is_written(tmp_path: Path) -> None:
     with open_partition(tmp_path) as partition:
         partition.apply(Epoch(1), batch(1, 2, 3))
         partition.apply(Epoch(2), batch(2, 4, epoch=2), digest="two")
-        partition.apply(Epoch(3), batch(3, 5, epoch=3), digest="three", is_held=True)
+        partition.apply(Epoch(3), batch(3, 5, epoch=3), digest="three", is_buffered=True)
     with open_partition(tmp_path) as partition:
         assert (partition.applied, partition.digest) == (2, "two")
         assert rows_of(partition) == {1: 1.0, 2: 2.0, 3: 1.0, 4: 2.0}
-        partition.apply(Epoch(3), batch(3, 5, epoch=3), digest="three", is_held=True)
-        partition.apply(Epoch(4), batch(5, epoch=4), digest="four", is_held=True)
+        partition.apply(Epoch(3), batch(3, 5, epoch=3), digest="three", is_buffered=True)
+        partition.apply(Epoch(4), batch(5, epoch=4), digest="four", is_buffered=True)
         expected = rows_of(partition)
         partition.write()
         assert (partition.written_epoch, partition.is_written) == (4, True)
@@ -107,10 +107,10 @@ def test_a_crash_takes_it_back_to_what_is_written(tmp_path: Path) -> None:
         assert [bound.as_py() for bound in statistics.bounds] == [5, 5]
 
 
-def test_a_merge_writes_what_is_held_and_not_what_it_took_in(tmp_path: Path) -> None:
+def test_a_merge_writes_what_is_buffered_and_not_what_it_took_in(tmp_path: Path) -> None:
     with open_partition(tmp_path) as partition:
         for epoch in range(1, 4):
-            partition.apply(Epoch(epoch), batch(epoch, 10, epoch=epoch), is_held=True)
+            partition.apply(Epoch(epoch), batch(epoch, 10, epoch=epoch), is_buffered=True)
         before = {entry.segment.id for entry in partition.version.segments}
         assert partition.compact()
         (merged,) = partition.version.segments
@@ -126,13 +126,13 @@ def test_a_merge_writes_what_is_held_and_not_what_it_took_in(tmp_path: Path) -> 
 def test_what_the_disk_names_stays_until_it_names_something_else(tmp_path: Path) -> None:
     with open_partition(tmp_path) as partition:
         partition.apply(Epoch(1), batch(1, 2))
-        partition.apply(Epoch(2), batch(1, 2, epoch=2), is_held=True)
+        partition.apply(Epoch(2), batch(1, 2, epoch=2), is_buffered=True)
         gc.collect()
         assert len(partition.version.segments) == 1
         partition.release()
     with open_partition(tmp_path) as partition:
         assert rows_of(partition) == {1: 1.0, 2: 1.0}
-        partition.apply(Epoch(2), batch(1, 2, epoch=2), is_held=True)
+        partition.apply(Epoch(2), batch(1, 2, epoch=2), is_buffered=True)
         partition.write()
         gc.collect()
         partition.release()
@@ -144,7 +144,7 @@ def test_a_write_that_fails_comes_again(tmp_path: Path, monkeypatch: pytest.Monk
         raise Unavailable("The disk does not answer.")
 
     with open_partition(tmp_path, cache_bytes=0) as partition:
-        partition.apply(Epoch(1), batch(1, 2), is_held=True)
+        partition.apply(Epoch(1), batch(1, 2), is_buffered=True)
         with monkeypatch.context() as patch, pytest.raises(Unavailable):
             patch.setattr(partition.context.storage, "write_atomically", fail)
             partition.write()
@@ -160,7 +160,7 @@ def test_many_bytes_are_written_in_small_calls(tmp_path: Path, monkeypatch: pyte
     written: list[int] = []
     with open_partition(tmp_path) as partition:
         for epoch in range(1, 5):
-            partition.apply(Epoch(epoch), batch(*range(2500 * epoch, 2500 * epoch + 2500)), is_held=True)
+            partition.apply(Epoch(epoch), batch(*range(2500 * epoch, 2500 * epoch + 2500)), is_buffered=True)
         storage = partition.context.storage
         write = storage.write_atomically
 
@@ -171,9 +171,9 @@ def test_many_bytes_are_written_in_small_calls(tmp_path: Path, monkeypatch: pyte
 
         monkeypatch.setattr(storage, "write_atomically", write_and_note)
         partition.write()
-        assert sum(entry.segment.record.nbytes for entry in partition.version.segments) > 2 * HELD_BYTES
+        assert sum(entry.segment.record.nbytes for entry in partition.version.segments) > 2 * BUFFERED_BYTES
         assert len(written) == 1
-        assert written[0] < HELD_BYTES
+        assert written[0] < BUFFERED_BYTES
         assert len(stored_blocks(partition)) == 4
     with open_partition(tmp_path, cache_bytes=0) as partition:
         assert rows_of(partition).keys() == set(range(2500, 12500))
@@ -193,11 +193,11 @@ def test_a_write_that_was_done_and_failed_leaves_nothing_behind(
             write(*arguments)
             raise Unavailable("The disk does not answer.")
 
-        partition.apply(Epoch(2), batch(1, 2, epoch=2), is_held=True)
+        partition.apply(Epoch(2), batch(1, 2, epoch=2), is_buffered=True)
         with monkeypatch.context() as patch, pytest.raises(Unavailable):
             patch.setattr(storage, "write_atomically", write_and_fail)
             partition.write()
-        partition.apply(Epoch(3), batch(*range(3, 33), epoch=3), is_held=True)
+        partition.apply(Epoch(3), batch(*range(3, 33), epoch=3), is_buffered=True)
         expected = rows_of(partition)
         partition.write()
         partition.check_records()
@@ -209,7 +209,7 @@ def test_it_is_written_when_the_partition_is_closed_or_notes_its_epoch(tmp_path:
     for number, noted in enumerate((None, Epoch(9))):
         path = tmp_path / str(number)
         partition = PartitionStore(STORE, PartitionId(0), path, ColumnCache(MIB), OPTIONS)
-        partition.apply(Epoch(1), batch(1), is_held=True)
+        partition.apply(Epoch(1), batch(1), is_buffered=True)
         partition.close(noted)
         with open_partition(path) as again:
             assert again.applied == (noted or 1)
@@ -218,11 +218,11 @@ def test_it_is_written_when_the_partition_is_closed_or_notes_its_epoch(tmp_path:
 
 def test_many_rows_and_migrations_are_written_at_once(tmp_path: Path) -> None:
     with open_partition(tmp_path) as partition:
-        partition.apply(Epoch(1), batch(*range(HELD_BYTES // 16)), is_held=True)
+        partition.apply(Epoch(1), batch(*range(BUFFERED_BYTES // 16)), is_buffered=True)
         assert partition.written_epoch == 1
-        partition.apply(Epoch(2), batch(1, epoch=2), is_held=True)
+        partition.apply(Epoch(2), batch(1, epoch=2), is_buffered=True)
         assert partition.written_epoch == 1
         migrated = Migrated(migrate_definition(STORE, [AddColumn("more", pa.int64())], 1), 1)
-        partition.apply(Epoch(3), None, migrated=migrated, is_held=True)
+        partition.apply(Epoch(3), None, migrated=migrated, is_buffered=True)
         assert partition.written_epoch == 3
         assert rows_of(partition)[1] == 2.0
