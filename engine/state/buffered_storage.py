@@ -11,11 +11,11 @@ from engine.state.storage import Pair, Range, Storage
 
 
 class BufferedStorage:
-    """Implements `engine.state.storage.Storage`. `get` and `get_all` find a buffered block as if it were written;
-    all else is as the storage has it.
+    """Implements `engine.state.storage.Storage`. `get` and `get_all` find a buffered block as if it were
+    written; all else is as the storage has it.
 
-    A buffered block is encoded when it is written, or when somebody reads it that the cache has let go of. Most
-    never are: a merge takes their segment in before.
+    A buffered block is encoded when it is written, or when somebody reads it that the cache has let go of.
+    Most never are: a merge takes their segment in before.
 
     Args:
         storage: Where bytes are stored.

@@ -230,8 +230,8 @@ class PartitionStore:
             migrated: What the store is from this epoch on, its rows included; None where the group was not
                 migrated.
             digest: As `Commit.digest` of the epoch.
-            is_buffered: Whether what comes of a few rows may stay in memory until `write`, or a merge, writes it:
-                a crash before that takes the partition back to an earlier epoch.
+            is_buffered: Whether what comes of a few rows may stay in memory until `write`, or a merge, writes
+                it: a crash before that takes the partition back to an earlier epoch.
 
         Returns:
             The new version, which `version` is from now on.

@@ -237,8 +237,8 @@ class SegmentStore:
             keys: Sort key of each row of the batch.
             order: The rows to keep, in key order.
             partition_rows: How many rows the partition has.
-            may_be_buffered: Whether the blocks of a small segment are left to be written with what makes it count, or
-                never.
+            may_be_buffered: Whether the blocks of a small segment are left to be written with what makes it
+                count, or never.
 
         Returns:
             The segment, none where no row is to be kept; and its blocks by key, if it is not written.
