@@ -244,7 +244,7 @@ def _views(follower: Follower, group: GroupName, epochs: range) -> dict[int, Sta
     """The store at each of some epochs, of those that can be read."""
     found = {}
     for epoch in epochs:
-        with suppress(Unavailable), follower.snapshot([DEFINITION.name], {group: Epoch(epoch)}) as views:
+        with suppress(Unavailable), follower.pin_views([DEFINITION.name], {group: Epoch(epoch)}) as views:
             view = views[DEFINITION.name]
             assert isinstance(view, StateView)
             found[epoch] = view

@@ -73,7 +73,7 @@ def _append(appender: StoreAppender, store: StoreDefinition, first: int, rows: i
 
 
 def _check_rows(follower: Follower, store: StoreDefinition, rows: int) -> None:
-    with follower.snapshot([store.name]) as views:
+    with follower.pin_views([store.name]) as views:
         check(f"rows of {store.name}", views[store.name].live_rows, rows)
 
 

@@ -376,7 +376,7 @@ class StoreSource(Protocol):
             Unavailable: There is nothing that could have stores; the message says what is missing.
         """
 
-    def snapshot(
+    def pin_views(
         self,
         stores: Collection[StoreName],
         epochs: Mapping[GroupName, Epoch] | None = None,

@@ -402,7 +402,7 @@ class KeyStream:
         if until is None:
             return None
         try:
-            with self._source.snapshot((store,)) as views:
+            with self._source.pin_views((store,)) as views:
                 view = views[store]
                 if view.definition.generation != columns.definition.generation:
                     return None

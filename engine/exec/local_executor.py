@@ -190,7 +190,7 @@ class LocalExecutor:
         Raises:
             Unavailable: One of them cannot be read now.
         """
-        with self._source.snapshot(stores) as views:
+        with self._source.pin_views(stores) as views:
             return epochs_of(views)
 
     @contextmanager

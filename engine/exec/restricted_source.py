@@ -211,7 +211,7 @@ class RestrictedSource:
         found = {name: self._stores.find(definition) for name, definition in definitions.items()}
         return {name: store.definition for name, store in found.items() if store is not None}
 
-    def snapshot(
+    def pin_views(
         self,
         stores: Collection[StoreName],
         epochs: Mapping[GroupName, Epoch] | None = None,
@@ -219,14 +219,14 @@ class RestrictedSource:
         shapes: Mapping[StoreName, StoreDefinition] | None = None,
         digests: Mapping[GroupName, str] | None = None,
     ) -> AbstractContextManager[Mapping[StoreName, StoreView]]:
-        """As `StoreSource.snapshot`."""
+        """As `StoreSource.pin_views`."""
         visible = self.definitions()
         for name in stores:
             if name not in visible:
                 raise NotFound(f"There is no store {name}.")
         whole_shapes = None if shapes is None else self._whole_shapes(shapes)
         return _RestrictedSnapshot(
-            self._stores, self._whole.snapshot(stores, epochs, partitions, whole_shapes, digests)
+            self._stores, self._whole.pin_views(stores, epochs, partitions, whole_shapes, digests)
         )
 
     def _whole_shapes(

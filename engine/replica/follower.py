@@ -175,23 +175,23 @@ class Follower:
     def _group_setup(self, directory: Path) -> GroupSetup:
         options = self._options
         return GroupSetup(
-            directory,
-            ColumnCache(options.state.cache_bytes),
-            options.state,
-            shared_options(options.state),
-            options.held,
-            Retention(options.retention_seconds, options.retained_epochs, options.retained_bytes),
-            self._appliers,
-            self._compactor.submit,
-            self._snapshotter.take,
-            options.snapshots.after_bytes,
-            self._now,
-            time.monotonic,
-            self._builders,
-            self._large_workers,
-            self._openers,
-            self._stopping,
-            raise_open_files_limit(),
+            directory=directory,
+            cache=ColumnCache(options.state.cache_bytes),
+            options=options.state,
+            shared_options=shared_options(options.state),
+            held=options.held,
+            retention=Retention(options.retention_seconds, options.retained_epochs, options.retained_bytes),
+            workers=self._appliers,
+            request_compaction=self._compactor.submit,
+            take_snapshot=self._snapshotter.take,
+            snapshot_after=options.snapshots.after_bytes,
+            now=self._now,
+            clock=time.monotonic,
+            builders=self._builders,
+            large_workers=self._large_workers,
+            openers=self._openers,
+            stopping=self._stopping,
+            open_files=raise_open_files_limit(),
         )
 
     def start(self) -> None:
@@ -608,7 +608,7 @@ class Follower:
             )
         return self._catalog.tables
 
-    def snapshot(
+    def pin_views(
         self,
         stores: Collection[StoreName],
         epochs: Mapping[GroupName, Epoch] | None = None,
@@ -616,7 +616,7 @@ class Follower:
         shapes: Mapping[StoreName, StoreDefinition] | None = None,
         digests: Mapping[GroupName, str] | None = None,
     ) -> AbstractContextManager[Mapping[StoreName, StoreView]]:
-        """As `StoreSource.snapshot`."""
+        """As `StoreSource.pin_views`."""
         return nullcontext(self._catalog.views(stores, epochs, partitions, shapes, digests))
 
     def hold(self, epochs: Mapping[GroupName, Epoch], seconds: float) -> None:

@@ -744,7 +744,7 @@ class GroupState:
         if self._main.is_even and self._schedule.is_due(newest):
             view = self._view_of_begun_stores(newest.committed_at)
             if view.stores:
-                self._setup.snapshot(view, newest)
+                self._setup.take_snapshot(view, newest)
         return True
 
     def _lower_target(self) -> None:

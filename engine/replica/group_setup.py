@@ -46,7 +46,7 @@ class GroupSetup:
         retention: How long epochs stay readable.
         workers: Runs partitions side by side.
         request_compaction: Is told of each partition store of a group that got rows, for compaction.
-        snapshot: Is given what can be read at each epoch at which a snapshot is due.
+        take_snapshot: Is given what can be read at each epoch at which a snapshot is due.
         snapshot_after: As `SnapshotOptions.after_bytes`.
         now: Gives the time, microseconds since 1970 UTC.
         clock: Gives the time in seconds that never go back.
@@ -67,7 +67,7 @@ class GroupSetup:
     retention: Retention
     workers: Executor
     request_compaction: Callable[[GroupName, PartitionStore], None]
-    snapshot: Callable[[GroupView, Commit], None]
+    take_snapshot: Callable[[GroupView, Commit], None]
     snapshot_after: int
     now: Callable[[], int]
     clock: Callable[[], float]

@@ -76,7 +76,7 @@ class StoreCatalog:
         shapes: Definitions | None,
         digests: Mapping[GroupName, str] | None,
     ) -> Mapping[StoreName, StoreView]:
-        """As `StoreSource.snapshot`. The views are immutable; holding them is what keeps their bytes."""
+        """As `StoreSource.pin_views`. The views are immutable; holding them is what keeps their bytes."""
         views: dict[StoreName, StoreView] = {}
         groups: dict[GroupName, GroupView] = {}
         for store in stores:

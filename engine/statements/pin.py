@@ -59,8 +59,8 @@ class Pin:
             Unavailable: An epoch or a partition cannot be read here.
         """
         if self.epochs is None and self.partitions is None:
-            return source.snapshot(stores)
-        return source.snapshot(stores, self.epochs, self.partitions, stores, self.digests)
+            return source.pin_views(stores)
+        return source.pin_views(stores, self.epochs, self.partitions, stores, self.digests)
 
 
 ALL_NEWEST = Pin()

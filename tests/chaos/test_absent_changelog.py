@@ -134,7 +134,7 @@ def test_another_changelog_in_its_place_is_not_followed(away: Away, tmp_path: Pa
         wait_until(lambda: "Another changelog" in follower._tasks.problem(GROUP))
         away.bring_back()
         assert follower.wait_for(GROUP, away.append(), PATIENCE_SECONDS)
-        with follower.snapshot([STORE.name]) as views:
+        with follower.pin_views([STORE.name]) as views:
             assert contents(views[STORE.name]) == dict.fromkeys(range(4), 1)
     with pytest.raises(InvalidInput, match="belongs to another changelog"):
         other_root = tmp_path / "other"
@@ -192,11 +192,11 @@ def check_note_does_not_count(away: Away, tmp_path: Path, newest: Epoch, *, is_a
     with run_follower(Changelog.open(str(away.root)), tmp_path / "data") as follower:
         if is_away:
             assert "is not known to be all at one epoch" in follower.status()[0].problem
-            with pytest.raises(LivestateError), follower.snapshot([STORE.name]):
+            with pytest.raises(LivestateError), follower.pin_views([STORE.name]):
                 pass
             away.bring_back()
         assert follower.wait_for(GROUP, newest, PATIENCE_SECONDS)
-        with follower.snapshot([STORE.name]) as views:
+        with follower.pin_views([STORE.name]) as views:
             assert contents(views[STORE.name]) == dict.fromkeys(range(43), 1)
 
 

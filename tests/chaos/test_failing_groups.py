@@ -115,7 +115,7 @@ class World:
     def check(self, follower: Follower, group: GroupName) -> None:
         assert follower.wait_for(group, self.newest(group), PATIENCE_SECONDS), f"{group} does not get on"
         store = STORES[group].name
-        with follower.snapshot([store]) as views:
+        with follower.pin_views([store]) as views:
             assert contents(views[store]) == self.rows
 
 

@@ -89,7 +89,7 @@ def write(directory: Path) -> None:
 
 def host_rows(host: Follower, stores: Iterable[StoreName]) -> dict[str, list[list[str]]]:
     """All stored rows of stores, as the texts of their values, sorted."""
-    with host.snapshot(list(stores)) as views:
+    with host.pin_views(list(stores)) as views:
         return {
             name: sorted([repr(value) for value in row.values()] for row in live_rows(view).to_pylist())
             for name, view in views.items()

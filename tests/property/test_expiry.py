@@ -136,7 +136,7 @@ def read_state(
 ) -> dict[int, tuple[int | None, int]]:
     with run_follower(changelog, directory, OPTIONS) as follower:
         assert follower.wait_for(GROUP, epoch, 60.0)
-        with follower.snapshot([store.name]) as views:
+        with follower.pin_views([store.name]) as views:
             table = live_rows(views[store.name])
     seen = table["seen"].cast(pa.int64()).to_pylist()
     return {
@@ -160,14 +160,14 @@ def test_rows_go_by_their_commit(tmp_path: Path) -> None:
         kept = appender.append({"plain": pa.table({"k": [2, 3]})})
         with run_follower(changelog, tmp_path / "before", OPTIONS) as follower:
             assert follower.wait_for(GROUP, kept.epoch, 60.0)
-            with follower.snapshot([store.name]) as views:
+            with follower.pin_views([store.name]) as views:
                 assert live_rows(views[store.name]).num_rows in (2, 3)
         # The clock that counts is that of the commits: a millisecond later everything before is past its
         # retention.
         later = changelog.writer(GROUP, "later").append({}, cutoffs={store.name: kept.committed_at})
         with run_follower(changelog, tmp_path / "after", OPTIONS) as follower:
             assert follower.wait_for(GROUP, later.epoch, 60.0)
-            with follower.snapshot([store.name]) as views:
+            with follower.pin_views([store.name]) as views:
                 assert sorted(live_rows(views[store.name])["k"].to_pylist()) == [2, 3]
                 assert views[store.name].definition.schema.names == ["k"]
 

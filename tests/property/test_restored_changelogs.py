@@ -144,7 +144,7 @@ class World:
 def read(follower: Follower) -> tuple[Epoch, Amounts] | None:
     """What a host answers; None where it does not."""
     try:
-        with follower.snapshot([ACCOUNTS.name]) as views:
+        with follower.pin_views([ACCOUNTS.name]) as views:
             view = views[ACCOUNTS.name]
             return view.epoch, contents(view)
     except LivestateError:

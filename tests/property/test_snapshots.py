@@ -185,7 +185,7 @@ class Host:
             retention=Retention(seconds=0.0, versions=2, bytes=1 << 20),
             workers=self._workers,
             request_compaction=lambda group, store: None,
-            snapshot=self._snapshot,
+            take_snapshot=self._snapshot,
             snapshot_after=SNAPSHOT_AFTER,
             now=lambda: LATER,
             clock=partial(next, self._clock),

@@ -164,7 +164,7 @@ class SimulatedHost:
             retention=Retention(seconds=3 * SECONDS_BETWEEN_DOUBTS, versions=3, bytes=1 << 20),
             workers=Inline(),  # type: ignore[arg-type]  # what is used of an executor
             request_compaction=lambda group, partition: None,
-            snapshot=lambda view, commit: self._due.__setitem__(view.group, (view, commit)),
+            take_snapshot=lambda view, commit: self._due.__setitem__(view.group, (view, commit)),
             snapshot_after=SNAPSHOT_AFTER,
             now=self._now,
             clock=self._clock,

@@ -85,7 +85,7 @@ class HeldSource:
         )
 
     @contextmanager
-    def snapshot(
+    def pin_views(
         self,
         stores: Collection[StoreName],
         epochs: Mapping[GroupName, Epoch] | None = None,

@@ -225,7 +225,7 @@ class MemorySource:
         )
 
     @contextmanager
-    def snapshot(
+    def pin_views(
         self,
         stores: Collection[StoreName],
         epochs: Mapping[GroupName, Epoch] | None = None,

@@ -65,7 +65,7 @@ def built_snapshot(changelog: Changelog) -> Snapshot:
 
 def newest_rows(follower: Follower, appender: StoreAppender) -> dict[int, int]:
     (store,) = appender._definitions
-    with follower.snapshot([store]) as views:
+    with follower.pin_views([store]) as views:
         return contents(views[store])
 
 

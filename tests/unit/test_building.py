@@ -133,7 +133,7 @@ def test_the_error_says_how_far_the_host_is(
             pytest.raises(
                 BuildingError, match=r"Group bank is being built on this host; it is at epoch [46] of 13"
             ),
-            host.follower.snapshot([DEBIT.name]),
+            host.follower.pin_views([DEBIT.name]),
         ):
             pass
         (status,) = host.follower.status()
@@ -267,7 +267,7 @@ def test_a_host_with_all_of_it_on_its_disk_answers_at_once(
     follower._open_groups()
     try:
         assert follower.has_caught_up
-        with follower.snapshot([DEBIT.name]) as views:
+        with follower.pin_views([DEBIT.name]) as views:
             assert views[DEBIT.name].epoch == appender.epoch
     finally:
         follower.stop()
@@ -300,7 +300,7 @@ def test_a_lost_partition_is_waited_for(
             match=r"Partition 2 of store debit is being rebuilt on this host, .*; it is at epoch [46] of 13",
         ):
             host.ask(COUNT, HURRIED)
-        with host.follower.snapshot([DEBIT.name], None, {DEBIT.name: [0, 1, 3]}) as views:  # type: ignore[list-item]
+        with host.follower.pin_views([DEBIT.name], None, {DEBIT.name: [0, 1, 3]}) as views:  # type: ignore[list-item]
             assert views[DEBIT.name].epoch == appender.epoch
         waiting = pool.submit(host.ask, COUNT)
         host.gate.open()

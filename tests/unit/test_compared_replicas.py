@@ -58,7 +58,7 @@ def append(appender: StoreAppender, amount: int, times: int = 1) -> Epoch:
 def amounts(follower: Follower) -> set[int]:
     """The amounts that a host answers; none where it does not."""
     try:
-        with follower.snapshot([ACCOUNTS.name]) as views:
+        with follower.pin_views([ACCOUNTS.name]) as views:
             found = contents(views[ACCOUNTS.name])
     except LivestateError:
         return set()

@@ -48,7 +48,7 @@ def build(changelog: Changelog, directory: Path) -> Epoch:
 
 
 def amounts(follower: Follower, partitions: tuple[PartitionId, ...] | None = None) -> Mapping[int, int]:
-    with follower.snapshot(
+    with follower.pin_views(
         [ACCOUNTS.name], None, None if partitions is None else {ACCOUNTS.name: partitions}
     ) as views:
         return contents(views[ACCOUNTS.name])

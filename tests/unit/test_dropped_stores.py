@@ -34,7 +34,7 @@ def drop(root: str, store: StoreDefinition = ACCOUNTS) -> None:
 
 
 def numbers(host: Follower, store: StoreDefinition = ACCOUNTS) -> set[int]:
-    with host.snapshot([store.name]) as views:
+    with host.pin_views([store.name]) as views:
         found: Mapping[int, int] = contents(views[store.name])
         return set(found.values())
 

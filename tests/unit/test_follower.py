@@ -49,7 +49,7 @@ def append(
 
 
 def both(follower: Follower) -> tuple[dict[int, int], dict[int, int]]:
-    with follower.snapshot([DEBIT.name, CREDIT.name]) as views:
+    with follower.pin_views([DEBIT.name, CREDIT.name]) as views:
         assert views[DEBIT.name].epoch == views[CREDIT.name].epoch
         return contents(views[DEBIT.name]), contents(views[CREDIT.name])
 
@@ -153,7 +153,7 @@ def test_a_store_that_joins_later(changelog: Changelog, tmp_path: Path) -> None:
     with run_follower(changelog, tmp_path / "data") as follower:
         epoch = append_debit.append({"debit": rows({1: 1}).drop_columns("removed")}).epoch
         assert follower.wait_for(GROUP, epoch, WAIT_SECONDS)
-        with pytest.raises(NotFound, match="no store credit"), follower.snapshot([CREDIT.name]):
+        with pytest.raises(NotFound, match="no store credit"), follower.pin_views([CREDIT.name]):
             pass
         epoch = append(open_appender(changelog, [DEBIT, CREDIT]), {2: 2}, {3: 3})
         assert follower.wait_for(GROUP, epoch, WAIT_SECONDS)
@@ -217,7 +217,7 @@ def test_a_view_outlives_later_epochs_and_compaction(
 ) -> None:
     with run_follower(changelog, tmp_path / "data") as follower:
         assert follower.wait_for(GROUP, append(appender, dict.fromkeys(range(50), 0), {}), WAIT_SECONDS)
-        with follower.snapshot([DEBIT.name]) as views:
+        with follower.pin_views([DEBIT.name]) as views:
             for number in range(1, 30):
                 newest = append(appender, dict.fromkeys(range(50), number), {})
                 assert follower.wait_for(GROUP, newest, WAIT_SECONDS)
@@ -272,7 +272,7 @@ def test_a_lookup_of_many_keys_finds_each_once(
         newest = append(appender, dict.fromkeys(range(0, 3000, 3), 2) | {7: None}, {})
         assert follower.wait_for(GROUP, newest, WAIT_SECONDS)
         asked = [*range(0, 4000, 2), 7, 0, 0]
-        with follower.snapshot([DEBIT.name]) as views:
+        with follower.pin_views([DEBIT.name]) as views:
             found = (
                 views[DEBIT.name]
                 .lookup(["account", "amount"], pa.record_batch([pa.array(asked)], ["account"]))

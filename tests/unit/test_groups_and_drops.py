@@ -83,7 +83,7 @@ class Host:
                 retention=Retention(seconds=0.0, versions=2, bytes=1 << 20),
                 workers=workers,
                 request_compaction=lambda group, store: self.note_compaction(),
-                snapshot=lambda view, commit: self.due.append((view, commit)),
+                take_snapshot=lambda view, commit: self.due.append((view, commit)),
                 snapshot_after=EPOCH_WEIGHT,
                 now=lambda: NOW,
                 clock=lambda: float(next(clock)),

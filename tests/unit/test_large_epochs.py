@@ -87,7 +87,7 @@ def test_an_epoch_of_many_files_is_applied_in_pieces_and_seen_as_one(
         assert follower.wait_for(GROUP, small.epoch, PATIENCE_SECONDS)
 
         def look() -> bool:
-            with follower.snapshot([PAGES.name]) as views:
+            with follower.pin_views([PAGES.name]) as views:
                 seen.add((views[PAGES.name].epoch, views[PAGES.name].live_rows))
                 return views[PAGES.name].epoch == large.epoch
 
@@ -98,14 +98,14 @@ def test_an_epoch_of_many_files_is_applied_in_pieces_and_seen_as_one(
         expected = {f"page {TASKS}": chr(ord("b") + (TASKS - 1) % 20)} | {
             f"page {task}": chr(ord("b") + task % 20) for task in range(TASKS)
         }
-        with follower.snapshot([PAGES.name]) as views:
+        with follower.pin_views([PAGES.name]) as views:
             found = live_rows(views[PAGES.name]).to_pylist()
         assert {row["url"]: row["text"] for row in found} == {
             url: letter * ROW_BYTES for url, letter in expected.items()
         }
     with (
         run_follower(changelog, tmp_path / "data", options) as follower,
-        follower.snapshot([PAGES.name]) as views,
+        follower.pin_views([PAGES.name]) as views,
     ):
         assert len(live_rows(views[PAGES.name])) == TASKS + 1
 
@@ -132,7 +132,7 @@ def test_a_large_epoch_is_never_read_whole(
     options = replace(OPTIONS, state=replace(OPTIONS.state, apply_bytes=MOST_BYTES))
     with run_follower(changelog, tmp_path / "data", options) as follower:
         assert follower.wait_for(GROUP, Epoch(2), PATIENCE_SECONDS)
-        with follower.snapshot([PAGES.name]) as views:
+        with follower.pin_views([PAGES.name]) as views:
             assert views[PAGES.name].live_rows == TASKS + 1
     # A piece, and the batch behind it: of a piece that was joined, nothing is left.
     assert 0 < most < 1.5 * MOST_BYTES < TASKS * 2 * ROW_BYTES
@@ -157,5 +157,5 @@ def test_damaged_rows_of_a_large_epoch_are_named_and_the_epoch_waits_for_better_
         changelog.objects.put(path, [whole])
         assert follower.wait_for(GROUP, commit.epoch, PATIENCE_SECONDS)
         wait_until(lambda: follower.status()[0].problem == "")
-        with follower.snapshot([PAGES.name]) as views:
+        with follower.pin_views([PAGES.name]) as views:
             assert views[PAGES.name].live_rows == TASKS + 1

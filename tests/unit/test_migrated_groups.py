@@ -47,7 +47,7 @@ def append(appender: StoreAppender, *accounts: int, store: str = "debit") -> Epo
 
 
 def rows_of(follower: Follower, store: StoreName, epoch: Epoch | None = None) -> list[dict[str, object]]:
-    with follower.snapshot([store], None if epoch is None else {GROUP: epoch}) as views:
+    with follower.pin_views([store], None if epoch is None else {GROUP: epoch}) as views:
         view = views[store]
         found = sorted(live_rows(view).to_pylist(), key=repr)
         assert all(tuple(row) == tuple(view.definition.schema.names) for row in found)
@@ -178,7 +178,7 @@ def test_readers_go_on_while_migrations_and_rewrites_do(
     def read(follower: Follower) -> int:
         looks = 0
         while not stopping.is_set():
-            with follower.snapshot([DEBIT.name]) as views:
+            with follower.pin_views([DEBIT.name]) as views:
                 view = views[DEBIT.name]
                 first = live_rows(view)
                 assert first.schema == view.definition.schema

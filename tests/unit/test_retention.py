@@ -61,7 +61,7 @@ def read(
     follower: Follower, epoch: Epoch | None = None, partitions: Sequence[int] | None = None
 ) -> dict[int, int]:
     numbers = None if partitions is None else {DEBIT.name: [PartitionId(number) for number in partitions]}
-    with follower.snapshot([DEBIT.name], None if epoch is None else {GROUP: epoch}, numbers) as views:
+    with follower.pin_views([DEBIT.name], None if epoch is None else {GROUP: epoch}, numbers) as views:
         assert epoch is None or views[DEBIT.name].epoch == epoch
         return contents(views[DEBIT.name])
 
@@ -233,8 +233,8 @@ def test_a_query_keeps_an_epoch_that_has_expired(
 ) -> None:
     with following(changelog, tmp_path / "data", replace(OPTIONS, retention_seconds=0.0)) as follower:
         append_each(appender, follower, [1])
-        whole = follower.snapshot([DEBIT.name])
-        part = follower.snapshot([DEBIT.name], None, {DEBIT.name: [PartitionId(0)]})
+        whole = follower.pin_views([DEBIT.name])
+        part = follower.pin_views([DEBIT.name], None, {DEBIT.name: [PartitionId(0)]})
         append_each(appender, follower, range(2, 20))
         with whole as views:
             assert contents(views[DEBIT.name]) == dict.fromkeys(range(ACCOUNTS), 1)
@@ -257,8 +257,8 @@ def test_a_store_is_not_there_before_it_joined(
         _, stores = follower.report()
         assert stores[DEBIT.name].since <= before < stores[CREDIT.name].since <= after
         with pytest.raises(NotFound, match=f"no store credit at epoch {before}"):
-            follower.snapshot([CREDIT.name], {GROUP: before})
-        with follower.snapshot([DEBIT.name, CREDIT.name], {GROUP: after}) as views:
+            follower.pin_views([CREDIT.name], {GROUP: before})
+        with follower.pin_views([DEBIT.name, CREDIT.name], {GROUP: after}) as views:
             assert {view.epoch for view in views.values()} == {after}
 
 
@@ -335,7 +335,7 @@ def test_a_view_of_some_partitions(changelog: Changelog, appender: StoreAppender
         append_each(appender, follower, range(3))
         expected = read(follower, None, [1, 2])
         assert 0 < len(expected) < ACCOUNTS
-        with follower.snapshot([DEBIT.name], None, {DEBIT.name: [PartitionId(1), PartitionId(2)]}) as views:
+        with follower.pin_views([DEBIT.name], None, {DEBIT.name: [PartitionId(1), PartitionId(2)]}) as views:
             view = views[DEBIT.name]
             found = view.lookup(["account"], points)
             assert sorted(found.column(0).to_pylist()) == sorted(expected)
@@ -347,9 +347,9 @@ def test_a_view_of_some_partitions(changelog: Changelog, appender: StoreAppender
                 account in expected for account in range(ACCOUNTS)
             ]
             assert view.scan(["account"]).statistics.partitions == 2
-        with follower.snapshot([DEBIT.name], None, {DEBIT.name: []}) as views:
+        with follower.pin_views([DEBIT.name], None, {DEBIT.name: []}) as views:
             assert contents(views[DEBIT.name]) == {}
-        with follower.snapshot([DEBIT.name], {GROUP: Epoch(999)}, {DEBIT.name: []}) as views:
+        with follower.pin_views([DEBIT.name], {GROUP: Epoch(999)}, {DEBIT.name: []}) as views:
             assert contents(views[DEBIT.name]) == {}
 
 

@@ -43,12 +43,12 @@ def skip(changelog: Changelog, epoch: Epoch) -> None:
 
 
 def amounts(follower: Follower) -> Mapping[int, int]:
-    with follower.snapshot([ACCOUNTS.name]) as views:
+    with follower.pin_views([ACCOUNTS.name]) as views:
         return contents(views[ACCOUNTS.name])
 
 
 def has_numbers(follower: Follower, *numbers: int) -> bool:
-    with follower.snapshot([ACCOUNTS.name]) as views:
+    with follower.pin_views([ACCOUNTS.name]) as views:
         return set(contents(views[ACCOUNTS.name]).values()) == set(numbers)
 
 

@@ -82,7 +82,7 @@ def append_some(appender: StoreAppender, count: int, known: dict[int, int]) -> E
 
 
 def debit(follower: Follower) -> dict[int, int]:
-    with follower.snapshot([DEBIT.name, CREDIT.name]) as views:
+    with follower.pin_views([DEBIT.name, CREDIT.name]) as views:
         found, opposite = contents(views[DEBIT.name]), contents(views[CREDIT.name])
     assert opposite == {account: -amount for account, amount in found.items()}
     return found
@@ -236,7 +236,7 @@ def test_what_has_expired_stays_away(changelog: Changelog, tmp_path: Path) -> No
     newest = appender.append({"seen": table}).epoch
     with run_follower(changelog, tmp_path / "data", NEVER) as follower:
         assert follower.wait_for(GROUP, newest, PATIENCE_SECONDS)
-        with follower.snapshot([store.name]) as views:
+        with follower.pin_views([store.name]) as views:
             assert sorted(contents(views[store.name])) == [EPOCHS_BETWEEN, EPOCHS_BETWEEN + 1]
 
 
@@ -363,7 +363,7 @@ def merge_state(followers: list[Follower]) -> dict[int, int]:
     found: dict[int, int] = {}
     for host, follower in zip(HOSTS, followers, strict=True):
         numbers = Assignment(tuple(HOSTS)).held_partitions(host, DEBIT)
-        with follower.snapshot([DEBIT.name], partitions={DEBIT.name: numbers}) as views:
+        with follower.pin_views([DEBIT.name], partitions={DEBIT.name: numbers}) as views:
             found |= contents(views[DEBIT.name])
     return found
 
@@ -445,7 +445,7 @@ def test_a_changelog_of_many_epochs_stays_small() -> None:
         shutil.rmtree(root / "data")
         with run_follower(changelog, root / "data", options) as follower:
             assert follower.wait_for(GROUP, newest, PATIENCE_SECONDS)
-            with follower.snapshot([store.name]) as views:
+            with follower.pin_views([store.name]) as views:
                 assert contents(views[store.name]) == {1: EPOCHS - 1}
 
 

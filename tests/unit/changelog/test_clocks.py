@@ -71,7 +71,7 @@ def songs(changelog: Changelog, directory: Path, store: str) -> list[int]:
     """What a new host has of a store."""
     with run_follower(changelog, directory, OPTIONS) as follower:
         assert follower.wait_for(GROUP, changelog.newest_epoch(GROUP), PATIENCE_SECONDS)
-        with follower.snapshot([StoreName(store)]) as views:
+        with follower.pin_views([StoreName(store)]) as views:
             return sorted(live_rows(views[StoreName(store)])["song"].to_pylist())
 
 

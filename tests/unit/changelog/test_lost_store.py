@@ -46,12 +46,12 @@ def test_a_host_starts_without_its_object_store(
     with pytest.raises(Unavailable, match="cannot be reached"):
         Follower(Changelog.open(uri, behind), tmp_path / "new", OPTIONS).start()
     with run_follower(Changelog.open(uri, behind), tmp_path / "data") as follower:
-        with follower.snapshot([STORE.name]) as views:
+        with follower.pin_views([STORE.name]) as views:
             assert contents(views[STORE.name]) == {1: 1}
         assert f"what can be read is epoch {appender.epoch}" in follower.status()[0].problem
         append(2)
         forwarder.mend()
         assert follower.wait_for(STORE.group, appender.epoch, PATIENCE_SECONDS)
-        with follower.snapshot([STORE.name]) as views:
+        with follower.pin_views([STORE.name]) as views:
             assert contents(views[STORE.name]) == {1: 1, 2: 1}
         wait_until(lambda: follower.status()[0].problem == "")

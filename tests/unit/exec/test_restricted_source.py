@@ -291,7 +291,7 @@ def test_a_source_keeps_what_it_found_out() -> None:
     groups, stores = source.report()
     assert (set(groups), set(stores)) == ({"trades", "desks"}, {"trades", "desks"})
     assert [status.store for status in source.status()] == ["desks", "trades"]
-    with pytest.raises(NotFound), source.snapshot([StoreName("secrets")]):
+    with pytest.raises(NotFound), source.pin_views([StoreName("secrets")]):
         pass
     with pytest.raises(NotFound):
         source.hold({SECRETS.group: 1}, 1.0)  # type: ignore[dict-item] # a number, not an Epoch
@@ -303,7 +303,7 @@ def seen_trades(rows: str, dead: Sequence[Mapping[str, object]] = ()) -> Iterato
     table = pa.Table.from_pylist(ROWS, SCHEMA)
     source = MemorySource([memory_view(TRADES, table, pa.Table.from_pylist(list(dead), SCHEMA))])
     restricted = RestrictedSource(source, Scope((Grant(("trades",), rows=rows),)))
-    with restricted.snapshot([TRADES.name]) as views:
+    with restricted.pin_views([TRADES.name]) as views:
         yield views[TRADES.name]
 
 

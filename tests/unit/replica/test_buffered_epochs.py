@@ -63,7 +63,7 @@ def noted_epoch(data: Path) -> int:
 
 
 def check(follower: Follower, accounts: Accounts) -> None:
-    with follower.snapshot([STORE.name]) as views:
+    with follower.pin_views([STORE.name]) as views:
         assert contents(views[STORE.name]) == accounts.expected
 
 

@@ -224,5 +224,5 @@ def test_each_epoch_can_be_read_that_came_while_the_host_was_held_up(
             gate.open()
             assert follower.wait_for(GROUP, last, 60)
             for epoch in range(first, last + 1):
-                with follower.snapshot([store.name], {GROUP: Epoch(epoch)}) as views:
+                with follower.pin_views([store.name], {GROUP: Epoch(epoch)}) as views:
                     assert views[store.name].live_rows == 1 + epoch - first
