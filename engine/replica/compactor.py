@@ -11,7 +11,7 @@ from threading import Event, Lock
 from engine.model.schema import GroupName
 from engine.processes.right_of_way import lower_priority
 from engine.replica.figures import MergeWork
-from engine.replica.group import GroupState
+from engine.replica.group import FollowedGroup
 from engine.replica.task_runner import Task, TaskRunner, Work
 from engine.replica.turn_table import TurnTable
 from engine.state.partition import PartitionStore
@@ -75,7 +75,7 @@ class Compactor:
                     del self._active[number]
                     self._run(group, store, store.settle)
 
-    def retry(self, groups: Iterable[GroupState]) -> None:
+    def retry(self, groups: Iterable[FollowedGroup]) -> None:
         """Have partitions compacted where that has failed, and give back space where nothing is to be done: a
         group without news would never do so by itself.
 

@@ -24,7 +24,7 @@ from engine.processes.right_of_way import lower_priority
 from engine.replica.compactor import Compactor
 from engine.replica.data_directory import claim, is_data_directory, keep_catalog, kept_catalog
 from engine.replica.figures import ReplicaFigures
-from engine.replica.group import GroupState
+from engine.replica.group import FollowedGroup
 from engine.replica.group_setup import GroupSetup, every_partition
 from engine.replica.group_views import Retention
 from engine.replica.news_watch import NewsWatch
@@ -122,7 +122,7 @@ class Follower:
         self._changelog = changelog
         self._options = options or FollowerOptions()
         self._now = now
-        self._groups: dict[GroupName, GroupState] = {}
+        self._groups: dict[GroupName, FollowedGroup] = {}
         self._unopened: dict[GroupName, Collection[StoreDefinition]] = {}
         """Stores whose partitions are to be opened with the next turn of their group."""
         self._released_at: dict[GroupName, float] = {}
@@ -333,7 +333,7 @@ class Follower:
             elif not self._tasks.run(task, partial(self._take_turn, group, lane)):
                 self._turns.give_back(Turn(name, time.monotonic() + self._tasks.seconds_left(task)), lane)
 
-    def _take_turn(self, group: GroupState, lane: Lane) -> bool:
+    def _take_turn(self, group: FollowedGroup, lane: Lane) -> bool:
         """Do what there is to do for a group now, and give its turn back."""
         self._heed_amendments(group)
         if group.has_ended:
@@ -344,7 +344,7 @@ class Follower:
         self._turns.give_back(turn, lane)
         return True
 
-    def _next_turn(self, group: GroupState, pause: float) -> Turn:
+    def _next_turn(self, group: FollowedGroup, pause: float) -> Turn:
         """The turn of a group after a pause in seconds."""
         due_at = time.monotonic() + pause
         if group.is_to_be_built or self._opens_long(group):
@@ -353,12 +353,12 @@ class Follower:
             lane = Lane.LARGE if group.is_long else Lane.QUICK
         return Turn(group.group, due_at, lane, epochs_missing=group.epochs_missing)
 
-    def _opens_long(self, group: GroupState) -> bool:
+    def _opens_long(self, group: FollowedGroup) -> bool:
         """Whether so many partitions are to be opened that others are not to wait for that."""
         unopened = self._unopened.get(group.group, ())
         return sum(definition.partitions for definition in unopened) > QUICK_PARTITIONS
 
-    def _move_on(self, group: GroupState, lane: Lane) -> bool:
+    def _move_on(self, group: FollowedGroup, lane: Lane) -> bool:
         """Do a step of each thing that there is to do for a group; whether there is more."""
         is_quick = lane is Lane.QUICK
         is_opened = not (is_quick and self._opens_long(group)) and self._open_stores(group)
@@ -381,13 +381,13 @@ class Follower:
             self._notify_listeners()
         return moved or is_rebuilt
 
-    def _seconds_to_wait(self, group: GroupState) -> float:
+    def _seconds_to_wait(self, group: FollowedGroup) -> float:
         """How long nothing is to be done for a group, if nobody tells of anything."""
         expiry = group.next_expiry
         soonest = float("inf") if expiry is None else expiry - time.monotonic()
         return max(0.0, min(self._options.poll_seconds, soonest))
 
-    def _open_stores(self, group: GroupState) -> bool:
+    def _open_stores(self, group: FollowedGroup) -> bool:
         """Open what is new of a group; whether anything can be read that could not be before."""
         definitions = self._unopened.get(group.group)
         if definitions is None:
@@ -401,12 +401,12 @@ class Follower:
             self._renew_catalog()
         return is_shown
 
-    def _add_stores(self, group: GroupState, definitions: Collection[StoreDefinition]) -> bool:
-        """Open what is new of a group: see `GroupState.add_stores`."""
+    def _add_stores(self, group: FollowedGroup, definitions: Collection[StoreDefinition]) -> bool:
+        """Open what is new of a group: see `FollowedGroup.add_stores`."""
         others = [each.file_need for each in list(self._groups.values()) if each is not group]
         return group.add_stores(definitions, is_away=self._is_away, others=sum(others, FileNeed()))
 
-    def _refresh(self, group: GroupState) -> bool:
+    def _refresh(self, group: FollowedGroup) -> bool:
         """Show what was compacted, and what could not be shown before: a group without news has nothing
         merged again.
         """
@@ -499,7 +499,7 @@ class Follower:
             by_group.setdefault(definition.group, []).append(definition)
         for name, of_group in by_group.items():
             if name not in self._groups:
-                self._groups[name] = GroupState(name, self._changelog, self._setup)
+                self._groups[name] = FollowedGroup(name, self._changelog, self._setup)
             group = self._groups[name]
             new = group.new_stores(of_group)
             if new:
@@ -511,7 +511,7 @@ class Follower:
         self._switches = catalog.switches
         self._renew_catalog()
 
-    def _heed_amendments(self, group: GroupState) -> None:
+    def _heed_amendments(self, group: FollowedGroup) -> None:
         """Have a group heed what was decided of it; one that has no store any more is gone."""
         if not self._attempt(Work.AMEND, group, group.heed_amendments):
             return
@@ -550,7 +550,7 @@ class Follower:
                 list(self._groups.values()), self._switches, self._damaged_names
             )
 
-    def _advance(self, group: GroupState, *, is_quick: bool) -> bool:
+    def _advance(self, group: FollowedGroup, *, is_quick: bool) -> bool:
         """Apply some of what is there; whether something was."""
         before = group.view
         moved = self._attempt(Work.FOLLOW, group, partial(group.step, is_quick=is_quick))
@@ -567,21 +567,21 @@ class Follower:
             self._news.expect(group.group, Epoch(view.epoch + 1))
         return moved
 
-    def _attempt(self, work: Work, group: GroupState, action: Callable[[], bool | None]) -> bool:
+    def _attempt(self, work: Work, group: FollowedGroup, action: Callable[[], bool | None]) -> bool:
         """Do something for a group unless it failed a moment ago; whether it did anything."""
         task = Task(work, group.group)
         result = self._tasks.run_if_due(task, action)
         self._note_failure(task, group)
         return result
 
-    def _note_failure(self, task: Task, group: GroupState) -> None:
+    def _note_failure(self, task: Task, group: FollowedGroup) -> None:
         """Have a group report what has failed. What fails in another thread is reported with the next
         round.
         """
         if self._tasks.is_failing(task):
             group.note_problem(self._problem(group))
 
-    def _problem(self, group: GroupState) -> str:
+    def _problem(self, group: FollowedGroup) -> str:
         """What keeps a group from getting on, the worst first; empty if nothing does."""
         return (
             group.alone_reason

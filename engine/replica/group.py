@@ -1,4 +1,4 @@
-"""The state of one store group on a host: its partition stores, moved forward one commit at a time, all
+"""One store group on a host: its partition stores, moved forward one commit at a time, all
 together.
 """
 
@@ -21,7 +21,7 @@ from engine.replica.figures import GroupFigures, GroupWork, MergeWork
 from engine.replica.group_definitions import GroupDefinitions
 from engine.replica.group_reporter import GroupReporter, building_reports, store_reports
 from engine.replica.group_setup import GroupSetup
-from engine.replica.group_views import GroupView, RetainedViews, group_view
+from engine.replica.group_views import GroupView, group_view
 from engine.replica.history import (
     DivergedError,
     applied_skip,
@@ -35,6 +35,7 @@ from engine.replica.open_files import FileNeed, check_open_files
 from engine.replica.open_partitions import OpenPartitions
 from engine.replica.partition_keys import Definitions, PartitionKey, partition_names
 from engine.replica.reached_epoch import ReachedEpoch, boot_of_machine
+from engine.replica.readable_epochs import ReadableEpochs
 from engine.replica.recovery import commit_time, restore
 from engine.replica.snapshotter import Schedule
 from engine.state.partition import PartitionStore
@@ -55,7 +56,7 @@ class _TakesLong(Exception):
     """What is to be done can take minutes."""
 
 
-class GroupState:
+class FollowedGroup:
     """The partition stores of a group that this host holds. One thread at a time moves it forward; `view`,
     `view_at` and `reported` are for any.
 
@@ -88,8 +89,7 @@ class GroupState:
         self.group = group
         self._changelog = changelog
         self._setup = setup
-        self._views = RetainedViews(group, setup.retention)
-        self._past_views = RetainedViews(group, setup.retention)
+        self._readable = ReadableEpochs(group, setup.retention, setup.clock)
         self._definitions = GroupDefinitions(changelog, setup.held)
         self._partitions = OpenPartitions(group, setup, changelog, self._definitions.definition_at)
         self._reporter = GroupReporter()
@@ -148,25 +148,19 @@ class GroupState:
     @property
     def view(self) -> GroupView | None:
         """The newest epoch that can be read; None while the partitions have not come to the target."""
-        return self._views.newest
+        return self._readable.newest
 
     def view_at(self, epoch: Epoch) -> GroupView:
-        """The view of an epoch.
-
-        Raises:
-            Unavailable: It cannot be read; the message names the epochs that can.
-        """
-        return self._past_views.view_at(epoch) if self.has_past(epoch) else self._views.view_at(epoch)
+        """As `ReadableEpochs.view_at`."""
+        return self._readable.view_at(epoch)
 
     def has_past(self, epoch: Epoch) -> bool:
-        """Whether an epoch before the target can be read, by whoever allows that."""
-        return self._past_views.has(epoch)
+        """As `ReadableEpochs.has_past`."""
+        return self._readable.has_past(epoch)
 
     def hold(self, epoch: Epoch, seconds: float) -> None:
-        """Keep an epoch readable for some time, as `RetainedViews.hold`."""
-        clock = self._setup.clock()
-        views = self._past_views if self.has_past(epoch) else self._views
-        views.hold(epoch, clock + seconds, clock)
+        """As `ReadableEpochs.hold`."""
+        self._readable.hold(epoch, seconds)
 
     @property
     def reported(self) -> tuple[GroupReport, Mapping[StoreName, StoreReport]]:
@@ -223,7 +217,7 @@ class GroupState:
     @property
     def pinned_epochs(self) -> int:
         """How many epochs are past their retention and still read by queries."""
-        return self._views.pinned_epochs
+        return self._readable.pinned
 
     def definition_at(self, store: StoreName, generation: int) -> StoreDefinition:
         """As `GroupDefinitions.definition_at`."""
@@ -322,7 +316,7 @@ class GroupState:
             self._drop_stores(ended)
         if new:
             self._definitions.add(new, self._changelog.exclusions(self.group).drops)
-            self._past_views.clear()  # which do not have them
+            self._readable.clear_past()  # which does not have them
         if self.view is None:
             self._report()
         need = others or FileNeed()
@@ -334,7 +328,7 @@ class GroupState:
             if is_away:
                 self._begin_alone(self._partitions.partitions_of(new))
             else:
-                self._take_in(self._partitions.partitions_of(new), new)
+                self._place_opened(self._partitions.partitions_of(new), new)
             self._definitions.note_open(new)
             self._is_unpublished = True
         if self.view is None:
@@ -386,7 +380,7 @@ class GroupState:
         )
         _log.error("%s", self._rebuild_reason)
 
-    def _take_in(
+    def _place_opened(
         self, opened: Mapping[PartitionKey, PartitionStore], new: Mapping[StoreName, StoreDefinition]
     ) -> None:
         """Give partitions of new stores their place among the others."""
@@ -555,7 +549,7 @@ class GroupState:
 
     def _drop_stores(self, stores: Mapping[StoreName, StoreDefinition]) -> None:
         """Let go of stores that are no more, and of what the disk has of them."""
-        self._views.drop_stores(stores)
+        self._readable.drop_stores(stores)
         for cohort in (self._main, self._late):
             for key in [key for key in cohort.partitions if key[0] in stores]:
                 del cohort.partitions[key]
@@ -605,8 +599,7 @@ class GroupState:
         """
         self._check_changelog(self._changelog.newest_epoch(self.group))
         self._note_divergence(error.message)
-        self._views.clear()
-        self._past_views.clear()
+        self._readable.clear()
         self._state = self._state.start_over(self._setup.clock())
         self._report()
 
@@ -721,7 +714,7 @@ class GroupState:
             self._has_long_step = True
             return True
         if snapshot is not None:
-            self._come_to(snapshot.committed_at)
+            self._show_reached_epoch(snapshot.committed_at)
             return True
         if self._is_unpublished:
             self._publish_late()
@@ -736,11 +729,11 @@ class GroupState:
             if self._state.stage is Stage.BUILDING and self._main.epoch < self._state.target:
                 self._lower_target()
             return False
-        newest = self._take(Track.MAIN)
+        newest = self._apply_found(Track.MAIN)
         following = self._main.following or newest
         is_behind = self._reporter.newest_known > newest.epoch
         self._reporter.unread_since = following.committed_at if is_behind else None
-        self._come_to(newest.committed_at)
+        self._show_reached_epoch(newest.committed_at)
         if self._main.is_even and self._schedule.is_due(newest):
             view = self._view_of_begun_stores(newest.committed_at)
             if view.stores:
@@ -778,8 +771,7 @@ class GroupState:
         if not damage or self._state.stage is Stage.WAITING:
             return False
         self._note_damage(damage)
-        self._views.drop_partitions(damage)
-        self._past_views.clear()
+        self._readable.drop_partitions(damage)
         self._report()
         for key in found:
             if key not in self._damage:
@@ -822,8 +814,8 @@ class GroupState:
         if late.epoch > self._main.epoch:
             return False  # the snapshot was later than the others are yet
         if self._look_ahead(Track.LATE, last=self._main.epoch):
-            self._aim(Track.LATE)
-            self._take(Track.LATE)
+            self._measure_rest(Track.LATE)
+            self._apply_found(Track.LATE)
             late.request_compaction()
             self._report()
         elif late.epoch < self._main.epoch:
@@ -860,14 +852,14 @@ class GroupState:
         def load(snapshot: Snapshot) -> None:
             if is_quick:
                 raise _TakesLong
-            self._take_up(snapshot.generation)
+            self._reread_amendments(snapshot.generation)
             # It may have been made after the end of a store, or be of a changelog that was restored since it
             # was followed: that is to be heard of first.
             self._changelog.generation(self.group)
             self._definitions.confirm(snapshot.stores)
             self._open_stores(snapshot.stores, snapshot.generation)
             self._state = self._state.read_snapshot(track, snapshot.epoch)
-            self._aim(track)
+            self._measure_rest(track)
             self._report()
             cohort.load(snapshot, self._definitions.read_open_stores(snapshot.generation))
             if track is Track.MAIN:
@@ -902,7 +894,7 @@ class GroupState:
             return ()
         return commits
 
-    def _take(self, track: Track) -> Commit:
+    def _apply_found(self, track: Track) -> Commit:
         """Apply the commits that were found; the last of them that was taken."""
         cohort, is_readable = self._cohort(track), self.view is not None and track is Track.MAIN
         try:
@@ -920,7 +912,7 @@ class GroupState:
         return commit
 
     def _stores_of(self, commit: Commit) -> Definitions:
-        self._take_up(commit.generation)
+        self._reread_amendments(commit.generation)
         self._definitions.confirm(commit.stores)
         self._open_stores(commit.stores, commit.generation)
         definitions = self._definitions.open_stores(commit.generation)
@@ -930,7 +922,7 @@ class GroupState:
             self._compared_shapes = definitions
         return definitions
 
-    def _take_up(self, generation: int) -> None:
+    def _reread_amendments(self, generation: int) -> None:
         """Read amendments again that partitions take up: they were read before a commit had done so, and the
         changelog may have been restored since.
         """
@@ -977,20 +969,18 @@ class GroupState:
             self._note_reached(self._committed_at)
 
     def expire(self) -> bool:
-        """Drop views of epochs that are past their retention; whether there were any."""
-        clock = self._setup.clock()
-        has_expired, has_past_expired = self._views.expire(clock), self._past_views.expire(clock)
-        if has_expired or has_past_expired:
+        """As `ReadableEpochs.expire`."""
+        has_expired = self._readable.expire()
+        if has_expired:
             self._report()
-        return has_expired or has_past_expired
+        return has_expired
 
     @property
     def next_expiry(self) -> float | None:
-        """When the next epoch is past its retention, by the clock; None when only the newest is kept."""
-        expiries = (views.next_expiry for views in (self._views, self._past_views))
-        return min((expiry for expiry in expiries if expiry is not None), default=None)
+        """As `ReadableEpochs.next_expiry`."""
+        return self._readable.next_expiry
 
-    def _come_to(self, committed_at: int) -> None:
+    def _show_reached_epoch(self, committed_at: int) -> None:
         """Take note that the partitions have come to another epoch, and show it."""
         self._committed_at, self._is_unpublished = committed_at, True
         self._publish()
@@ -1004,7 +994,7 @@ class GroupState:
         is known to be of the history that the changelog has.
         """
         if self._state.stage is Stage.BUILDING and self._main.is_even and not self.is_rebuilding:
-            self._past_views.publish(self._view_of_partitions(committed_at), self._setup.clock())
+            self._readable.publish_past(self._view_of_partitions(committed_at))
 
     def _publish(self) -> None:
         """Make the epoch that the partitions have come to the newest that can be read: once they are all at
@@ -1018,9 +1008,8 @@ class GroupState:
             self._committed_at = commit_time(self._changelog, self.group, self._main.epoch)
         if self._committed_at is None:
             return  # the epoch has left the changelog; the next step goes on from a snapshot
-        self._views.publish(self._view_of_begun_stores(self._committed_at), self._setup.clock())
+        self._readable.publish(self._view_of_begun_stores(self._committed_at))
         self._main.request_compaction()  # before it is reported: who waits for the epoch waits for this, too
-        self._past_views.clear()
         self._is_unpublished = False
         self._state = self._state.publish()
         self._reporter.note_epoch(self._main.epoch)
@@ -1091,18 +1080,21 @@ class GroupState:
         elif self._reporter.newest_known == last:
             self._main.meter.aim(last, commits[-1].written)
         else:
-            self._aim(Track.MAIN)
+            self._measure_rest(Track.MAIN)
 
     def _report(self) -> None:
         view = self.view
         stores = (
             building_reports(self._definitions)
             if view is None
-            else store_reports(view, self._views.since, sorted(self._late.partitions), self._columns)
+            else store_reports(view, self._readable.since, sorted(self._late.partitions), self._columns)
         )
-        past = self._past_views.readable
         self._reporter.report(
-            self._views.readable, self._building_progress(), self._catch_up_progress(), stores, past
+            self._readable.listed,
+            self._building_progress(),
+            self._catch_up_progress(),
+            stores,
+            self._readable.listed_past,
         )
 
     def refresh_progress(self) -> GroupReport:
@@ -1133,7 +1125,7 @@ class GroupState:
             cohort.epoch, target, snapshot, len(cohort.partitions) / max(1, partitions)
         )
 
-    def _aim(self, track: Track) -> None:
+    def _measure_rest(self, track: Track) -> None:
         """Find out how many bytes there are up to where partitions are to come; now and then, as that moves
         on.
         """

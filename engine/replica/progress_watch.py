@@ -11,7 +11,7 @@ from threading import Event, Thread
 from engine.cluster.progress import LoggedProgress, is_line_due, progress_in_words, time_in_words
 from engine.cluster.reports import GroupReport, Progress
 from engine.model.schema import GroupName
-from engine.replica.group import GroupState
+from engine.replica.group import FollowedGroup
 
 _log = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ class ProgressWatch:
     """
 
     def __init__(
-        self, groups: Mapping[GroupName, GroupState], clock: Callable[[], float] = time.monotonic
+        self, groups: Mapping[GroupName, FollowedGroup], clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._groups = groups
         self._clock = clock

@@ -9,7 +9,7 @@ from engine.cluster.progress import outlook
 from engine.cluster.reports import GroupReport, StoreReport
 from engine.errors import NotFound
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreName
-from engine.replica.group import GroupState
+from engine.replica.group import FollowedGroup
 from engine.replica.group_views import GroupView
 from engine.replica.partition_keys import Definitions
 from engine.scan import BuildingError, StoreView
@@ -30,12 +30,12 @@ class StoreCatalog:
 
     definitions: Definitions
     tables: Definitions
-    owners: Mapping[StoreName, GroupState]
-    groups: tuple[GroupState, ...]
+    owners: Mapping[StoreName, FollowedGroup]
+    groups: tuple[FollowedGroup, ...]
 
     def renew(
         self,
-        groups: Collection[GroupState],
+        groups: Collection[FollowedGroup],
         switches: Mapping[StoreName, StoreName],
         damaged_names: Collection[StoreName] = (),
     ) -> StoreCatalog:
@@ -122,14 +122,14 @@ class StoreCatalog:
                 until = found if until is None or found < until else until
         return until or 0
 
-    def _owner(self, store: StoreName) -> GroupState:
+    def _owner(self, store: StoreName) -> FollowedGroup:
         owner = self.owners.get(store)
         if owner is None:
             raise NotFound(f"There is no store {store}.")
         return owner
 
 
-def _view_at(group: GroupState, epoch: Epoch | None) -> GroupView:
+def _view_at(group: FollowedGroup, epoch: Epoch | None) -> GroupView:
     """The view of a group at an epoch; the newest for None."""
     view = group.view
     if view is None and epoch is not None and group.has_past(epoch):

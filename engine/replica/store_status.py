@@ -9,11 +9,11 @@ from engine.cluster.progress import progress_in_words
 from engine.errors import LivestateError
 from engine.model.schema import Epoch, GroupName, StoreName
 from engine.replica.failures import problem_of
-from engine.replica.group import GroupState
+from engine.replica.group import FollowedGroup
 from engine.scan import StoreStatus
 
 
-def group_status(changelog: Changelog, group: GroupState, problem: str, now: int) -> Iterator[StoreStatus]:
+def group_status(changelog: Changelog, group: FollowedGroup, problem: str, now: int) -> Iterator[StoreStatus]:
     """The status of each store of a group.
 
     Args:

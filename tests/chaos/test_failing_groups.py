@@ -23,7 +23,7 @@ from engine.errors import LivestateError
 from engine.model.schema import Epoch, GroupName, StoreDefinition, define_store
 from engine.replica.cohort import Cohort
 from engine.replica.follower import Follower
-from engine.replica.group import GroupState
+from engine.replica.group import FollowedGroup
 from engine.replica.group_setup import GroupSetup
 from engine.replica.group_views import RetainedViews
 from engine.replica.snapshotter import Schedule, SnapshotMaker, SnapshotOptions
@@ -61,11 +61,11 @@ STEPS: dict[str, tuple[type, str, Callable[..., object]]] = {
     "find the newest epoch": (Epochs, "newest_epoch", lambda epochs, *_: epochs.group),
     "list snapshots": (Snapshots, "epochs", lambda snapshots, *_: snapshots.group),
     "open a partition": (GroupSetup, "open", group_of_setup),
-    "take a step": (GroupState, "step", lambda group, *_: group.group),
-    "rebuild": (GroupState, "rebuild", lambda group, *_: group.group),
-    "let epochs go": (GroupState, "expire", lambda group, *_: group.group),
-    "give space back": (GroupState, "release", lambda group, *_: group.group),
-    "show merged segments": (GroupState, "refresh", lambda group, *_: group.group),
+    "take a step": (FollowedGroup, "step", lambda group, *_: group.group),
+    "rebuild": (FollowedGroup, "rebuild", lambda group, *_: group.group),
+    "let epochs go": (FollowedGroup, "expire", lambda group, *_: group.group),
+    "give space back": (FollowedGroup, "release", lambda group, *_: group.group),
+    "show merged segments": (FollowedGroup, "refresh", lambda group, *_: group.group),
     "look ahead": (Cohort, "look_ahead", lambda cohort, *_: cohort._group),
     "read epochs": (Cohort, "collect", lambda cohort, *_: cohort._group),
     "take epochs": (Cohort, "apply", lambda cohort, *_: cohort._group),

@@ -33,7 +33,7 @@ from engine.model.kinds import Behaviour, Function, Merge, MergedColumn
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition, define_store
 from engine.replica.catch_up import SECONDS_BETWEEN_DOUBTS
 from engine.replica.commit_queue import LARGE_EPOCH_BYTES
-from engine.replica.group import GroupState
+from engine.replica.group import FollowedGroup
 from engine.replica.group_setup import GroupSetup
 from engine.replica.group_views import GroupView, Retention
 from engine.replica.snapshotter import SnapshotMaker, SnapshotOptions
@@ -157,7 +157,7 @@ class Host:
         self._workers = ThreadPoolExecutor(1)
         self._clock = itertools.count(0.0, 2 * SECONDS_BETWEEN_DOUBTS)
         self._due: dict[GroupName, tuple[GroupView, Commit]] = {}
-        self.state: GroupState | None = None
+        self.state: FollowedGroup | None = None
         self._has_stores = False
         self._least = Epoch(0)
         options = SnapshotOptions(
@@ -175,7 +175,7 @@ class Host:
     def _snapshot(self, view: GroupView, commit: Commit) -> None:
         self._due[view.group] = (view, commit)
 
-    def open_group(self) -> GroupState:
+    def open_group(self) -> FollowedGroup:
         setup = StumblingSetup(
             directory=self.directory,
             cache=ColumnCache(STATE.cache_bytes),
@@ -191,11 +191,11 @@ class Host:
             clock=partial(next, self._clock),
             faults=self._faults,
         )
-        self.state = GroupState(GROUP, self._changelog, setup)
+        self.state = FollowedGroup(GROUP, self._changelog, setup)
         self._has_stores, self._least = False, self._sound.newest_epoch(GROUP)
         return self.state
 
-    def start(self) -> GroupState:
+    def start(self) -> FollowedGroup:
         state = self.open_group() if self.state is None else self.state
         if not self._has_stores:
             state.add_stores(self._changelog.definitions().values())

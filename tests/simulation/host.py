@@ -17,7 +17,7 @@ from engine.changelog.snapshot import EPOCH_WEIGHT
 from engine.errors import LivestateError
 from engine.model.schema import GroupName, PartitionId, StoreDefinition, StoreName
 from engine.replica.catch_up import SECONDS_BETWEEN_DOUBTS
-from engine.replica.group import GroupState
+from engine.replica.group import FollowedGroup
 from engine.replica.group_setup import GroupSetup
 from engine.replica.group_views import GroupView, Retention
 from engine.replica.partition_places import store_path
@@ -144,7 +144,7 @@ class SimulatedHost:
         self._retention, self._moments = retention, moments
         self._store = store
         self.starts = 0
-        self._state: GroupState | None = None
+        self._state: FollowedGroup | None = None
         self._start()
 
     def _start(self) -> None:
@@ -188,10 +188,10 @@ class SimulatedHost:
     def _replicas(self, definition: StoreDefinition, partition: PartitionId) -> int:
         return sum(partition in held for held in self._held.values())
 
-    def _open_group(self) -> GroupState | None:
+    def _open_group(self) -> FollowedGroup | None:
         """The group with all its stores; None while it has none."""
         if self._state is None:
-            self._state = GroupState(GROUP, self._changelog, self._setup)
+            self._state = FollowedGroup(GROUP, self._changelog, self._setup)
         if not self._has_stores:
             # First, as in each turn of `Follower`: what an earlier call has taken up may have ended since.
             self._state.heed_amendments()
@@ -204,7 +204,7 @@ class SimulatedHost:
             self._has_stores = True
         return self._state
 
-    def _open_stores(self, state: GroupState) -> None:
+    def _open_stores(self, state: FollowedGroup) -> None:
         """Open what is new of the group. Where that fails all else goes on, as in `Follower`."""
         if self._unopened:
             try:

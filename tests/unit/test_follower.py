@@ -16,7 +16,7 @@ from engine.changelog import Catalog, Changelog, StoreAppender, open_appender
 from engine.errors import Corrupt, InvalidInput, NotFound, Unavailable
 from engine.model.schema import Epoch, GroupName, StoreName
 from engine.replica.follower import Follower
-from engine.replica.group import GroupState
+from engine.replica.group import FollowedGroup
 from engine.replica.group_setup import GroupSetup
 from engine.scan import BuildingError
 from tests.support.following import GROUP, OPTIONS, contents, define, run_follower
@@ -322,12 +322,12 @@ def test_a_switched_name_is_noticed(changelog: Changelog, appender: StoreAppende
 def test_merged_segments_that_could_not_be_shown_are_shown_later(
     changelog: Changelog, appender: StoreAppender, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(_: GroupState) -> None:
+    def fail(_: FollowedGroup) -> None:
         raise Unavailable("The disk does not answer.")
 
     with run_follower(changelog, tmp_path / "data") as follower:
         with monkeypatch.context() as patched:
-            patched.setattr(GroupState, "refresh", fail)
+            patched.setattr(FollowedGroup, "refresh", fail)
             for number in range(2 * OPTIONS.state.fan_out):
                 epoch = append(appender, {number: number}, {number: number})
                 assert follower.wait_for(GROUP, epoch, WAIT_SECONDS)

@@ -29,7 +29,7 @@ from engine.changelog.store_drops import drop_store, remove_dropped_stores
 from engine.errors import Unavailable
 from engine.model.migration import parse_changes
 from engine.model.schema import Epoch, PartitionId, StoreDefinition, define_store
-from engine.replica.group import GroupState
+from engine.replica.group import FollowedGroup
 from engine.replica.group_definitions import GroupDefinitions
 from engine.replica.group_setup import GroupSetup
 from engine.replica.group_views import GroupView, Retention
@@ -71,7 +71,7 @@ class Host:
         self.due: list[tuple[GroupView, Commit]] = []
         self.compacted: list[tuple[Epoch, Epoch]] = []
         clock = count(0, 1000)
-        self.state = GroupState(
+        self.state = FollowedGroup(
             GROUP,
             self.changelog,
             GroupSetup(
