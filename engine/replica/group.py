@@ -1,6 +1,4 @@
-"""One store group on a host: its partition stores, moved forward one commit at a time, all
-together.
-"""
+"""One store group on a host: its partition stores, moved forward one commit at a time, all together."""
 
 from __future__ import annotations
 
@@ -36,7 +34,7 @@ from engine.replica.open_partitions import OpenPartitions
 from engine.replica.partition_keys import Definitions, PartitionKey, partition_names
 from engine.replica.reached_epoch import ReachedEpoch, boot_of_machine
 from engine.replica.readable_epochs import ReadableEpochs
-from engine.replica.recovery import commit_time, restore
+from engine.replica.recovery import check_next_commit, commit_time, snapshots_to_try
 from engine.replica.snapshotter import Schedule
 from engine.state.partition import PartitionStore
 
@@ -50,10 +48,6 @@ SECONDS_BETWEEN_AIMS = 5.0
 """How often at most it is asked how many bytes are left up to a target that moves on."""
 QUICK_BYTES = 32 << 20
 """Stored bytes of epochs that are taken at once by a thread that other groups wait for."""
-
-
-class _TakesLong(Exception):
-    """What is to be done can take minutes."""
 
 
 class FollowedGroup:
@@ -708,11 +702,11 @@ class FollowedGroup:
             return False  # the first stores could not be opened, and are looked for again
         looked_at = self._setup.now()
         self._has_long_step = self._has_large_epoch = False
-        try:
-            snapshot = self._restore_snapshot(Track.MAIN, is_quick=is_quick)
-        except _TakesLong:
+        snapshots = self._snapshots_to_try(Track.MAIN)
+        if snapshots and is_quick:
             self._has_long_step = True
             return True
+        snapshot = self._load_first(snapshots, Track.MAIN) if snapshots else None
         if snapshot is not None:
             self._show_reached_epoch(snapshot.committed_at)
             return True
@@ -808,7 +802,8 @@ class FollowedGroup:
         late = self._late
         if not late.partitions or self._state.stage is Stage.WAITING:
             return False
-        if self._restore_snapshot(Track.LATE) is not None:
+        snapshots = self._snapshots_to_try(Track.LATE)
+        if snapshots and self._load_first(snapshots, Track.LATE) is not None:
             self._report()
             return True
         if late.epoch > self._main.epoch:
@@ -838,40 +833,45 @@ class FollowedGroup:
     def _cohort(self, track: Track) -> Cohort:
         return self._main if track is Track.MAIN else self._late
 
-    def _restore_snapshot(self, track: Track, *, is_quick: bool = False) -> Snapshot | None:
-        """Bring partitions to a snapshot, if they cannot go on from the commits, or should not; None if they
-        can.
-
-        Raises:
-            _TakesLong: They should, and nothing is to be done that takes long.
-        """
+    def _snapshots_to_try(self, track: Track) -> Sequence[Snapshot]:
+        """As `recovery.snapshots_to_try`, unless it is known that commits bring the partitions on."""
         cohort, source = self._cohort(track), self._state.source(track)
         if source is Source.COMMITS:
-            return None
-
-        def load(snapshot: Snapshot) -> None:
-            if is_quick:
-                raise _TakesLong
-            self._reread_amendments(snapshot.generation)
-            # It may have been made after the end of a store, or be of a changelog that was restored since it
-            # was followed: that is to be heard of first.
-            self._changelog.generation(self.group)
-            self._definitions.confirm(snapshot.stores)
-            self._open_stores(snapshot.stores, snapshot.generation)
-            self._state = self._state.read_snapshot(track, snapshot.epoch)
-            self._measure_rest(track)
-            self._report()
-            cohort.load(snapshot, self._definitions.read_open_stores(snapshot.generation))
-            if track is Track.MAIN:
-                self._definitions.forget_shapes()
-
+            return ()
         is_blocked = source is Source.BLOCKED
         try:
-            found = restore(
-                self._changelog, self.group, cohort.epoch, cohort.digest, is_blocked=is_blocked, load=load
+            found = snapshots_to_try(
+                self._changelog, self.group, cohort.epoch, cohort.digest, is_blocked=is_blocked
             )
-        except _TakesLong:
-            raise  # nothing was begun: what is known of the commits is known to who takes the time
+        except BaseException:
+            self._state = self._state.abandon_snapshot(track)
+            raise
+        if not found:
+            self._state = self._state.follow_commits(track)
+        return found
+
+    def _load_first(self, snapshots: Sequence[Snapshot], track: Track) -> Snapshot | None:
+        """Bring partitions to the first of some snapshots that can be read; None where none can, and commits
+        bring them on.
+        """
+        cohort, found = self._cohort(track), None
+        epoch = cohort.epoch
+        try:
+            for snapshot in snapshots:
+                try:
+                    self._load(snapshot, cohort, track)
+                except Corrupt as error:
+                    _log.warning(
+                        "The snapshot at epoch %d of group %s cannot be used: %s",
+                        snapshot.epoch,
+                        self.group,
+                        error.message,
+                    )
+                else:
+                    found = snapshot
+                    break
+            else:
+                check_next_commit(self._changelog, self.group, epoch)
         except BaseException:
             self._state = self._state.abandon_snapshot(track)
             raise
@@ -881,6 +881,20 @@ class FollowedGroup:
             # A store was found on the way. Its partitions are late as well, and need the snapshot, too.
             self._state = self._state.abandon_snapshot(track)
         return found
+
+    def _load(self, snapshot: Snapshot, cohort: Cohort, track: Track) -> None:
+        self._reread_amendments(snapshot.generation)
+        # It may have been made after the end of a store, or be of a changelog that was restored since it was
+        # followed: that is to be heard of first.
+        self._changelog.generation(self.group)
+        self._definitions.confirm(snapshot.stores)
+        self._open_stores(snapshot.stores, snapshot.generation)
+        self._state = self._state.read_snapshot(track, snapshot.epoch)
+        self._measure_rest(track)
+        self._report()
+        cohort.load(snapshot, self._definitions.read_open_stores(snapshot.generation))
+        if track is Track.MAIN:
+            self._definitions.forget_shapes()
 
     def _look_ahead(self, track: Track, last: Epoch | None = None) -> Sequence[Commit]:
         """The commits that follow; none where nothing is new, or what follows was dropped."""

@@ -4,8 +4,7 @@ from a snapshot.
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from engine.changelog import Changelog, Snapshot
 from engine.changelog.snapshot import EPOCH_WEIGHT, Mark
@@ -13,24 +12,16 @@ from engine.errors import Corrupt, Unavailable
 from engine.model.schema import Epoch, GroupName
 from engine.replica.history import check_same, diverged_error, is_first_behind
 
-_log = logging.getLogger(__name__)
-
 FEW_EPOCHS = 64
 """So few epochs are read rather than a snapshot, however small that is: what was applied here already stays
 as it is.
 """
 
 
-def restore(
-    changelog: Changelog,
-    group: GroupName,
-    epoch: Epoch,
-    digest: str,
-    *,
-    is_blocked: bool,
-    load: Callable[[Snapshot], None],
-) -> Snapshot | None:
-    """Go on from a snapshot, if that is the better way or the only one.
+def snapshots_to_try(
+    changelog: Changelog, group: GroupName, epoch: Epoch, digest: str, *, is_blocked: bool
+) -> Sequence[Snapshot]:
+    """The snapshots to go on from, if that is the better way or the only one.
 
     Args:
         changelog: The changelog.
@@ -38,44 +29,46 @@ def restore(
         epoch: The epoch that its partitions have reached.
         digest: As `Commit.digest` of that epoch; empty where it is not known.
         is_blocked: Whether the commits that follow cannot be read.
-        load: Brings the partitions to a snapshot; may be called again with an older one when it raises
-            Corrupt.
 
     Returns:
-        The snapshot that was loaded; None where the commits are the way to go on.
+        The snapshots, the newest first; none where the commits are the way to go on.
 
     Raises:
-        Corrupt: The commits that follow are gone, and no snapshot can be read.
+        Corrupt: The commits that follow are gone, and there is no snapshot.
         DivergedError: The changelog has another commit of this epoch, or does not come so far.
-        LivestateError: As `load`; or the changelog cannot be reached.
+        LivestateError: The changelog cannot be reached.
     """
     snapshots = changelog.snapshots(group)
     if all(other <= epoch for other in snapshots.epochs()):
         if epoch:
             _check_epoch(changelog, group, epoch, digest)
-        return None
+        return ()
     snapshots.forget()
     later = [snapshot for snapshot in reversed(changelog.usable_snapshots(group)) if snapshot.epoch > epoch]
     if not (is_blocked or _is_better(changelog, group, epoch, later)):
-        return None
-    for snapshot in later:
-        try:
-            load(snapshot)
-        except Corrupt as error:
-            _log.warning(
-                "The snapshot at epoch %d of group %s cannot be used: %s",
-                snapshot.epoch,
-                group,
-                error.message,
-            )
-        else:
-            return snapshot
-    if _is_next_there(changelog, group, epoch):
-        return None
-    raise Corrupt(
-        f"Store group {group} cannot be brought beyond epoch {epoch}: the epochs behind it have given way "
-        "to snapshots, and no snapshot can be read any more; restore the changelog from a backup."
-    )
+        return ()
+    if not later:
+        check_next_commit(changelog, group, epoch)
+    return later
+
+
+def check_next_commit(changelog: Changelog, group: GroupName, epoch: Epoch) -> None:
+    """See that the commits behind an epoch are there, where no snapshot can be read.
+
+    Args:
+        changelog: The changelog.
+        group: The store group.
+        epoch: The epoch that its partitions have reached.
+
+    Raises:
+        Corrupt: They are gone.
+        LivestateError: The changelog cannot be reached.
+    """
+    if not _is_next_there(changelog, group, epoch):
+        raise Corrupt(
+            f"Store group {group} cannot be brought beyond epoch {epoch}: the epochs behind it have given "
+            "way to snapshots, and no snapshot can be read any more; restore the changelog from a backup."
+        )
 
 
 def _is_better(changelog: Changelog, group: GroupName, epoch: Epoch, later: Sequence[Snapshot]) -> bool:
