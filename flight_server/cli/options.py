@@ -226,11 +226,11 @@ snapshot_tail_option = click.option(
     "--snapshot-tail",
     type=Seconds(0),
     metavar="SECONDS",
-    help="How long epochs before them stay; 600 by default.",
+    help="How long epochs before a snapshot stay; 600 by default.",
 )
 
 
-_token_option = click.option(
+token_option = click.option(
     "--token-file",
     type=click.Path(path_type=Path, dir_okay=False),
     help="File that holds the host's token; else LIVESTATE_TOKEN is taken.",
@@ -277,7 +277,7 @@ def takes_connection(uri_option: Callable[[Any], Any]) -> Callable[[Callable[...
 
     def decorate(command: Callable[..., None]) -> Any:
         @uri_option
-        @_token_option
+        @token_option
         @_roots_option
         @_user_option
         @_certificate_option

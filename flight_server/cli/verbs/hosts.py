@@ -136,7 +136,12 @@ def top(connection: ConnectionOptions, once: bool, every: float) -> None:
 @click.option("--security", type=FILE, help="See whether a host would take this security file, too.")
 @click.option("--offline", is_flag=True, help="Ask no host: look at what is given here alone.")
 @click.option(
-    "--format", "output_format", type=click.Choice(["text", "json"]), default="text", show_default=True
+    "--format",
+    "output_format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="How what is found is written.",
 )
 @click.pass_context
 def doctor(

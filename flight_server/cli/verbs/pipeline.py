@@ -78,7 +78,11 @@ _seed_option = click.option(
 )
 @click.option("--directory", type=_DIRECTORY, metavar="DIR", help="Where files appear, for --source files.")
 @click.option(
-    "--format", type=click.Choice(["parquet", "json"]), default="parquet", show_default=True, help="Of them."
+    "--format",
+    type=click.Choice(["parquet", "json"]),
+    default="parquet",
+    show_default=True,
+    help="Format of the files.",
 )
 @click.option("--bootstrap", metavar="HOST:PORT", help="The Kafka brokers, for --source kafka.")
 @click.option(
@@ -105,7 +109,8 @@ _seed_option = click.option(
 @click.option(
     "--checkpoint",
     metavar="DIR",
-    help="Of the streaming query; temporary by default. Needed to go on after a restart.",
+    help="Directory of the streaming query's checkpoint; a temporary one by default. A job that is to go on "
+    "after a restart needs one.",
 )
 @click.option(
     "--notify", multiple=True, metavar="URI", help="A host to tell of each commit at once. Repeatable."
@@ -116,7 +121,10 @@ _seed_option = click.option(
     help="File that holds the hosts' token; else LIVESTATE_TOKEN is taken.",
 )
 @click.option(
-    "--tls-roots", type=_FILE, envvar="LIVESTATE_TLS_ROOTS", help="PEM certificates that vouch for them."
+    "--tls-roots",
+    type=_FILE,
+    envvar="LIVESTATE_TLS_ROOTS",
+    help="PEM certificates that vouch for the hosts of --notify.",
 )
 @click.option(
     "--duration",
@@ -125,7 +133,9 @@ _seed_option = click.option(
     help="How long to run; until Ctrl-C or SIGTERM by default.",
 )
 @click.option("--serve", is_flag=True, help="Start a host too, and show the answers to its questions.")
-@click.option("--port", type=click.IntRange(1, 65535), help="Of that host; a free one by default.")
+@click.option(
+    "--port", type=click.IntRange(1, 65535), help="Port of the host of --serve; a free one by default."
+)
 @click.option(
     "--master",
     default="local[2]",
@@ -238,7 +248,9 @@ def kafka(directory: Path | None, coordinates: bool) -> None:
 
 
 @click.command()
-@click.option("--port", default=9092, show_default=True, type=click.IntRange(1, 65535), help="For clients.")
+@click.option(
+    "--port", default=9092, show_default=True, type=click.IntRange(1, 65535), help="Port for clients."
+)
 @click.option("--data", type=_DIRECTORY, help="Directory in which topics stay; a temporary one by default.")
 @click.option(
     "--topic", "topics", multiple=True, metavar="NAME", help="A topic to have from the start. Repeatable."

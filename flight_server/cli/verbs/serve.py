@@ -14,11 +14,11 @@ from flight_server.cli.options import (
     Directory,
     Seconds,
     Size,
-    _token_option,
     changelog_option,
     snapshot_tail_option,
     snapshots_kept_option,
     token_of,
+    token_option,
 )
 from flight_server.cli.usage import open_changelog, usage_errors
 
@@ -91,7 +91,7 @@ _LEAST_MEMORY_BYTES = 16 << 20
 @click.option(
     "--spill",
     type=Size(zero=True),
-    help="Disk for what their memory does not hold; 8GiB by default, 0 for none; for each process.",
+    help="Disk for what the memory of queries does not hold; 8GiB by default, 0 for none; for each process.",
 )
 @click.option(
     "--answers",
@@ -114,7 +114,7 @@ _LEAST_MEMORY_BYTES = 16 << 20
 @click.option(
     "--compaction-threads",
     type=_THREADS,
-    help="Partitions that are compacted side by side, beside that; as many by default.",
+    help="Partitions that are compacted side by side; as many as --apply-threads by default.",
 )
 @click.option(
     "--max-statements",
@@ -131,7 +131,7 @@ _LEAST_MEMORY_BYTES = 16 << 20
 @click.option(
     "--snapshot-after",
     type=Size(zero=True),
-    help="Changelog after which a snapshot replaces it; 256MiB by default, 0 for never.",
+    help="Write a snapshot of a store group after so much changelog; 256MiB by default, 0 for never.",
 )
 @snapshots_kept_option
 @snapshot_tail_option
@@ -139,15 +139,15 @@ _LEAST_MEMORY_BYTES = 16 << 20
     "--scrub-every",
     type=Seconds(0),
     metavar="SECONDS",
-    help="Between looks for damage in all that is stored; 0, the default, for none (livestate scrub).",
+    help="Look so often for damage in all that is stored, as livestate scrub does; 0, the default: never.",
 )
 @click.option(
     "--scrub-rate",
     type=click.FloatRange(0, min_open=True),
     metavar="MIB/S",
-    help="What such a look reads a second at most; 32 by default.",
+    help="MiB a second that --scrub-every reads at most; 32 by default.",
 )
-@_token_option
+@token_option
 @click.option(
     "--security",
     type=FILE,
@@ -158,7 +158,9 @@ _LEAST_MEMORY_BYTES = 16 << 20
     type=click.Path(path_type=Path, dir_okay=False),
     help="File that gets a JSON line for each statement and each refusal; with --processes one a host.",
 )
-@click.option("--audit-digests", is_flag=True, help="Write digests of statements there, and no texts.")
+@click.option(
+    "--audit-digests", is_flag=True, help="Write digests of statements to the audit log, and no texts."
+)
 @click.option(
     "--log-format",
     type=click.Choice(["text", "json"]),

@@ -259,7 +259,7 @@ def switch(name: str, store: str, changelog: str, connection: ConnectionOptions)
 def skip(
     changelog: str, connection: ConnectionOptions, group: str, epoch: int, reason: str, force: bool
 ) -> None:
-    """Pass an EPOCH by that can never be applied, so that its store group goes on behind it.
+    """Skip an EPOCH that no host can apply, so that its store group goes on with the next one.
 
     Its rows count for nothing from now on, on all hosts and for ever, and the job is not told. First see
     whether a backup has the epoch: restored, no row is lost. An epoch that can be read is refused, unless a
