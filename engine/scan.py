@@ -70,11 +70,11 @@ def number_of(value: pa.Scalar) -> float | None:
         Integers and floats themselves, but for NaN, which has no order here; days or ticks since 1970 of
         dates and timestamps.
     """
-    kind = value.type
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+    arrow_type = value.type
+    if pa.types.is_integer(arrow_type) or pa.types.is_floating(arrow_type):
         number: float = value.as_py()
         return None if math.isnan(number) else number
-    if pa.types.is_date32(kind) or pa.types.is_timestamp(kind):
+    if pa.types.is_date32(arrow_type) or pa.types.is_timestamp(arrow_type):
         ticks: int = value.value
         return ticks
     return None

@@ -47,18 +47,20 @@ def arrow_schema(schema: spark.StructType, *, store: str) -> pa.Schema:
     return pa.schema(fields)
 
 
-def _arrow_type(kind: spark.DataType) -> pa.DataType:
-    if isinstance(kind, spark.DecimalType):
-        return pa.decimal128(kind.precision, kind.scale)
-    if isinstance(kind, spark.ArrayType):
-        return pa.list_(_arrow_type(kind.elementType))
-    if isinstance(kind, spark.MapType):
-        return pa.map_(_arrow_type(kind.keyType), _arrow_type(kind.valueType))
-    if isinstance(kind, spark.StructType):
-        return pa.struct([pa.field(field.name, _arrow_type(field.dataType)) for field in kind.fields])
-    found = _SIMPLE.get(type(kind))
+def _arrow_type(spark_type: spark.DataType) -> pa.DataType:
+    if isinstance(spark_type, spark.DecimalType):
+        return pa.decimal128(spark_type.precision, spark_type.scale)
+    if isinstance(spark_type, spark.ArrayType):
+        return pa.list_(_arrow_type(spark_type.elementType))
+    if isinstance(spark_type, spark.MapType):
+        return pa.map_(_arrow_type(spark_type.keyType), _arrow_type(spark_type.valueType))
+    if isinstance(spark_type, spark.StructType):
+        return pa.struct([pa.field(field.name, _arrow_type(field.dataType)) for field in spark_type.fields])
+    found = _SIMPLE.get(type(spark_type))
     if found is None:
-        raise InvalidInput(f"Spark's type {kind.simpleString()} is not a value type of a store; cast it.")
+        raise InvalidInput(
+            f"Spark's type {spark_type.simpleString()} is not a value type of a store; cast it."
+        )
     return found
 
 

@@ -78,9 +78,9 @@ class ConstantFolder:
             self._database = open_database(MEMORY_BYTES, 1)
         # As a relation, or as Arrow, it would take twice as long.
         self._database.execute(f"SELECT {listed}", dict(parameters) or None)
-        kinds = [str(column[1]) for column in self._database.description or ()]
+        type_names = [str(column[1]) for column in self._database.description or ()]
         (row,) = self._database.fetchall()
-        return [_value(value, kind) for value, kind in zip(row, kinds, strict=True)]
+        return [_value(value, type_name) for value, type_name in zip(row, type_names, strict=True)]
 
     def _replace_broken(self, error: Exception) -> None:
         if isinstance(error, duckdb.Error) and read_failure(error).is_fatal:
@@ -93,10 +93,10 @@ class ConstantFolder:
                 self._database.close()
 
 
-def _value(value: Any, kind: str) -> pa.Scalar | None:
-    if value is None or not _COMPARABLE.fullmatch(kind):
+def _value(value: Any, type_name: str) -> pa.Scalar | None:
+    if value is None or not _COMPARABLE.fullmatch(type_name):
         return None
     if isinstance(value, dt.date) and value.year in (dt.MINYEAR, dt.MAXYEAR):
         # It may stand for infinity.
         return None
-    return pa.scalar(value, parse_sql_type(kind))
+    return pa.scalar(value, parse_sql_type(type_name))

@@ -183,14 +183,14 @@ def _longest_row(table: object) -> int:
 
 
 def _longest_of_column(column: pa.ChunkedArray) -> int:
-    kind = column.type
-    if pa.types.is_primitive(kind) or pa.types.is_null(kind):
+    arrow_type = column.type
+    if pa.types.is_primitive(arrow_type) or pa.types.is_null(arrow_type):
         return 0
-    if pa.types.is_dictionary(kind):
+    if pa.types.is_dictionary(arrow_type):
         return _longest_of_column(pa.chunked_array([chunk.dictionary for chunk in column.chunks]))
     if column.nbytes * MOST_LONG_ROWS <= HANDED_BYTES:
         return int(column.nbytes)
-    if column.nbytes < _MEASURED_BYTES and (pa.types.is_string(kind) or pa.types.is_binary(kind)):
+    if column.nbytes < _MEASURED_BYTES and (pa.types.is_string(arrow_type) or pa.types.is_binary(arrow_type)):
         return pc.max(pc.binary_length(column)).as_py() or 0
     # To look at all takes its time, and few are much longer than most of them.
     return int(16 * column.nbytes // len(column))

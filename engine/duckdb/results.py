@@ -66,47 +66,51 @@ def check_types(names: Sequence[str], types: Sequence[str]) -> None:
         LimitExceeded: As `check_width`.
     """
     check_width(width_of_types(types))
-    for name, kind in zip(names, types, strict=True):
-        if kind in _OPAQUE_TYPES:
+    for name, type_name in zip(names, types, strict=True):
+        if type_name in _OPAQUE_TYPES:
             raise Unsupported(
-                f"The result column {name} has the type {kind}, which cannot be sent: cast it, to VARCHAR "
-                "for example."
+                f"The result column {name} has the type {type_name}, which cannot be sent: cast it, to "
+                "VARCHAR for example."
             )
 
 
-def known_type(kind: str) -> pa.DataType | None:
+def known_type(type_name: str) -> pa.DataType | None:
     """The type that a client sees of a column, where the engine's name of its type tells.
 
     Args:
-        kind: The engine's name.
+        type_name: The engine's name.
 
     Returns:
         The type; None where the engine has to be asked, as for nested types.
     """
-    if kind == "HUGEINT":
+    if type_name == "HUGEINT":
         return pa.decimal128(38, 0)
     try:
-        return parse_sql_type(kind)
+        return parse_sql_type(type_name)
     except InvalidInput:
         return None
 
 
-def _result_type(kind: pa.DataType) -> pa.DataType:
-    if pa.types.is_null(kind):
+def _result_type(arrow_type: pa.DataType) -> pa.DataType:
+    if pa.types.is_null(arrow_type):
         return pa.int32()
-    if pa.types.is_time64(kind) or pa.types.is_interval(kind):
-        return kind
-    if pa.types.is_timestamp(kind) and kind.unit == "ns":
-        return pa.timestamp("ns", "UTC" if kind.tz else None)
-    if pa.types.is_dictionary(kind):
-        return _result_type(kind.value_type)
-    if pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind) or pa.types.is_large_list(kind):
-        return pa.list_(pa.field("item", _result_type(kind.value_type)))
-    if pa.types.is_struct(kind):
-        return pa.struct([pa.field(field.name, _result_type(field.type)) for field in kind])
-    if pa.types.is_map(kind):
-        return pa.map_(_result_type(kind.key_type), _result_type(kind.item_type))
-    return canonical_type(kind)
+    if pa.types.is_time64(arrow_type) or pa.types.is_interval(arrow_type):
+        return arrow_type
+    if pa.types.is_timestamp(arrow_type) and arrow_type.unit == "ns":
+        return pa.timestamp("ns", "UTC" if arrow_type.tz else None)
+    if pa.types.is_dictionary(arrow_type):
+        return _result_type(arrow_type.value_type)
+    if (
+        pa.types.is_list(arrow_type)
+        or pa.types.is_fixed_size_list(arrow_type)
+        or pa.types.is_large_list(arrow_type)
+    ):
+        return pa.list_(pa.field("item", _result_type(arrow_type.value_type)))
+    if pa.types.is_struct(arrow_type):
+        return pa.struct([pa.field(field.name, _result_type(field.type)) for field in arrow_type])
+    if pa.types.is_map(arrow_type):
+        return pa.map_(_result_type(arrow_type.key_type), _result_type(arrow_type.item_type))
+    return canonical_type(arrow_type)
 
 
 def conversion(source: pa.Schema, target: pa.Schema) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
@@ -129,12 +133,12 @@ def conversion(source: pa.Schema, target: pa.Schema) -> Callable[[pa.RecordBatch
     return convert
 
 
-def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    if column.type.equals(kind):
+def _cast(column: pa.Array, arrow_type: pa.DataType) -> pa.Array:
+    if column.type.equals(arrow_type):
         return column
-    if pa.types.is_timestamp(column.type) and column.type.unit == kind.unit:
-        return column.view(kind)
-    return column.cast(kind)
+    if pa.types.is_timestamp(column.type) and column.type.unit == arrow_type.unit:
+        return column.view(arrow_type)
+    return column.cast(arrow_type)
 
 
 def is_small(rows: pa.RecordBatch | pa.Table, limit_bytes: int) -> bool:

@@ -378,14 +378,16 @@ class LocalExecutor:
         try:
             return self._bind_with_types(request, types)
         except BindingError as error:
-            kinds: tuple[pa.DataType | None, ...] = tuple(slot.type for slot in statement.bound.parameters)
-            if request.types or None not in kinds:
+            slot_types: tuple[pa.DataType | None, ...] = tuple(
+                slot.type for slot in statement.bound.parameters
+            )
+            if request.types or None not in slot_types:
                 raise refusal(request.ready, error) from error
             if statement.bound.reads_time:
-                kinds = (*kinds, TIME_TYPE)
+                slot_types = (*slot_types, TIME_TYPE)
         # Where no place suggests a type, the engine may find one that fits, which the default did not.
         try:
-            return self._bind_with_types(request, kinds)
+            return self._bind_with_types(request, slot_types)
         except BindingError as error:
             raise refusal(request.ready, error) from error
 
@@ -421,11 +423,11 @@ class LocalExecutor:
         statement = request.statement
         with self._views(request) as views:
             reads = reads_of(statement, request.arguments, views)
-            kind = _plan_name(request, views)
-            sql = scan_sql(statement, request.arguments, reads) if kind == "engine" else None
+            plan_name = _plan_name(request, views)
+            sql = scan_sql(statement, request.arguments, reads) if plan_name == "engine" else None
             if sql is not None:
                 self.bind(request)
-        return explain(kind, [read.explained for read in reads], sql)
+        return explain(plan_name, [read.explained for read in reads], sql)
 
 
 def _plan_name(request: Request, views: Views) -> str:

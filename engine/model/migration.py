@@ -157,10 +157,10 @@ class _Draft:
     def apply(self, change: Change) -> None:
         """Make a change."""
         match change:
-            case AddColumn(name, kind, default):
+            case AddColumn(name, arrow_type, default):
                 self._check_free(name)
-                value = value_of(default, kind)
-                self.fields[name] = kind
+                value = value_of(default, arrow_type)
+                self.fields[name] = arrow_type
                 self.columns[name] = Column(self._number(), default if default is None else text_of(value))
             case DropColumn(name):
                 self._check_of_no_use(name, "dropped")
@@ -169,9 +169,9 @@ class _Draft:
                 self._check_exists(name)
                 self._check_free(to)
                 self._rename(name, to)
-            case WidenColumn(name, kind):
+            case WidenColumn(name, arrow_type):
                 self._check_of_no_use(name, "widened")
-                self._widen(name, kind)
+                self._widen(name, arrow_type)
 
     def _rename(self, name: str, to: str) -> None:
         self.fields = {to if each == name else each: arrow_type for each, arrow_type in self.fields.items()}
@@ -338,7 +338,7 @@ def convert_rows(rows: pa.RecordBatch, source: StoreDefinition, target: StoreDef
     indexes = {source.column(field.name).number: index for index, field in enumerate(source.row_schema)}
     columns = [
         target.column(field.name).read(
-            indexes, field.type, rows.num_rows, lambda number, kind: rows.column(indexes[number])
+            indexes, field.type, rows.num_rows, lambda number, _: rows.column(indexes[number])
         )
         for field in target.row_schema
     ]

@@ -31,18 +31,18 @@ class ReadExplained:
     statistics: ScanStatistics | None
 
 
-def explain(kind: str, reads: Sequence[ReadExplained], sql: str | None) -> list[str]:
+def explain(plan_name: str, reads: Sequence[ReadExplained], sql: str | None) -> list[str]:
     """The lines of EXPLAIN.
 
     Args:
-        kind: Kind of the plan, such as `lookup`.
+        plan_name: Name of the plan, such as `lookup`.
         reads: What is read.
         sql: What the engine runs; None if it is not needed.
 
     Returns:
         Lines without line ends.
     """
-    lines = [f"plan: {kind}"]
+    lines = [f"plan: {plan_name}"]
     for read in reads:
         lines += _reference(read.reference, read.wanted)
         lines += _statistics(read.statistics)

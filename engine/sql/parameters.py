@@ -206,8 +206,8 @@ def _column_type(column: exp.Column, scans: Mapping[str, pa.Schema], depth: int)
         found = [_type_in(node, column.name.lower(), scans, depth) for node in read]
         types = {each for each in found if each is not _ABSENT and each is not _UNSURE}
         if types or _UNSURE in found:
-            kind = types.pop() if len(types) == 1 else None
-            return kind if isinstance(kind, pa.DataType) else None
+            arrow_type = types.pop() if len(types) == 1 else None
+            return arrow_type if isinstance(arrow_type, pa.DataType) else None
         around = around.find_ancestor(exp.Select)
     return None
 
@@ -280,8 +280,8 @@ def _named_query(table: exp.Expr) -> exp.Expr | None:
     return None
 
 
-def _declared_type(kind: exp.Expr) -> pa.DataType | None:
-    text = kind.sql(dialect=EngineDialect)
+def _declared_type(node: exp.Expr) -> pa.DataType | None:
+    text = node.sql(dialect=EngineDialect)
     try:
         return parse_sql_type(
             "TIMESTAMP WITH TIME ZONE"

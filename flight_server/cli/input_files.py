@@ -61,12 +61,12 @@ def format_of(file: Path, given: FileFormat | None) -> FileFormat:
     return known
 
 
-def open_rows(file: Path, kind: FileFormat, types: Mapping[str, pa.DataType]) -> RowFile:
+def open_rows(file: Path, file_format: FileFormat, types: Mapping[str, pa.DataType]) -> RowFile:
     """Open a file of rows.
 
     Args:
         file: The file.
-        kind: Its format.
+        file_format: Its format.
         types: Types of CSV columns by name; the others are inferred from the file's first megabyte.
 
     Returns:
@@ -82,9 +82,9 @@ def open_rows(file: Path, kind: FileFormat, types: Mapping[str, pa.DataType]) ->
         "arrow": lambda: _open_arrow(file),
     }
     try:
-        return open_kind[kind]()
+        return open_kind[file_format]()
     except pa.ArrowException as error:
-        raise InvalidInput(f"{file.name} cannot be read as {kind}: {_first_line(error)}.") from error
+        raise InvalidInput(f"{file.name} cannot be read as {file_format}: {_first_line(error)}.") from error
     except OSError as error:
         raise NotFound(f"{file.name} cannot be opened: {error.strerror or _first_line(error)}.") from error
 

@@ -107,7 +107,7 @@ class _Download(threading.Thread):
             self.nbytes = os.fstat(self._out.fileno()).st_size
 
 
-def write_result(client: Client, sql: str, file: Path, kind: str) -> None:
+def write_result(client: Client, sql: str, file: Path, file_format: str) -> None:
     """Run a statement, and write its rows to a file that is there when all of them are, with a bar at a
     terminal and a line at the end on standard error.
 
@@ -115,13 +115,13 @@ def write_result(client: Client, sql: str, file: Path, kind: str) -> None:
         client: Connection to the host.
         sql: One statement.
         file: The file; one that is there is replaced.
-        kind: Its format, of `format_of`.
+        file_format: Its format, of `format_of`.
 
     Raises:
         LivestateError: The statement failed, or the file cannot be written.
         KeyboardInterrupt: The user cancelled it.
     """
-    writer = write_arrow if file.suffix.lower() == _STREAM_SUFFIX else _WRITERS[kind]
+    writer = write_arrow if file.suffix.lower() == _STREAM_SUFFIX else _WRITERS[file_format]
     console = terminal(stderr=True)
     columns = (
         TextColumn("{task.description}"),

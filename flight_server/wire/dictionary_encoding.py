@@ -74,16 +74,19 @@ class Repeated:
 
 def _encoded_type(column: pa.Array) -> pa.DataType | None:
     """The type of a dictionary of a column's values; None where it is not worth it."""
-    kind = column.type
-    if not (kind == pa.string() or (pa.types.is_integer(kind) and kind.bit_width >= _LEAST_INTEGER_BITS)):
+    arrow_type = column.type
+    if not (
+        arrow_type == pa.string()
+        or (pa.types.is_integer(arrow_type) and arrow_type.bit_width >= _LEAST_INTEGER_BITS)
+    ):
         return None
-    share = SHARE_OF_STRINGS if kind == pa.string() else SHARE_OF_INTEGERS
+    share = SHARE_OF_STRINGS if arrow_type == pa.string() else SHARE_OF_INTEGERS
     for rows in (column.slice(0, SAMPLE_ROWS), column):
         values = rows.dictionary_encode().dictionary
         index = next((found for most, found in _INDEX_TYPES if len(values) <= most), pa.int32())
         if values.nbytes + index.bit_width // 8 * len(rows) >= share * rows.nbytes:
             return None
-    return pa.dictionary(index, kind)
+    return pa.dictionary(index, arrow_type)
 
 
 def _is_too_long(column: pa.DictionaryArray, encoded: pa.DictionaryType) -> bool:

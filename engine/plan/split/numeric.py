@@ -97,9 +97,9 @@ def _are_numbers(results: list[exp.Expr | None]) -> bool:
     return bool(given) and all(is_number(result) for result in given)
 
 
-def _is_numeric(kind: exp.Expr) -> bool:
+def _is_numeric(sql_type: exp.Expr) -> bool:
     return (
-        isinstance(kind, exp.DataType)
-        and bool(kind.is_type(*exp.DataType.NUMERIC_TYPES))
-        and not kind.is_type(exp.DataType.Type.BIT)
+        isinstance(sql_type, exp.DataType)
+        and bool(sql_type.is_type(*exp.DataType.NUMERIC_TYPES))
+        and not sql_type.is_type(exp.DataType.Type.BIT)
     )

@@ -208,14 +208,16 @@ class _ScriptRun:
                     client, script, self.output_format or "table", self.max_rows, keep_going=self.keep_going
                 )
         with usage_errors():
-            kind = "" if self.output is None else output_files.format_of(self.output, self.output_format)
+            file_format = (
+                "" if self.output is None else output_files.format_of(self.output, self.output_format)
+            )
         with _interrupts_end_the_process():
             scripts.run_script(client, settings, "table", self.max_rows)
         statement = others.statements[0].text
         if self.watch is not None:
             scripts.watch_statement(client, statement, self.watch, self.max_rows)
         elif self.output is not None:
-            output_files.write_result(client, statement, self.output, kind)
+            output_files.write_result(client, statement, self.output, file_format)
         return True
 
     def _check(self, statements: int) -> None:

@@ -28,7 +28,7 @@ from engine.changelog.snapshot import (
 from engine.changelog.snapshot_codec import encode_snapshot
 from engine.errors import Corrupt, Fenced, Unavailable
 from engine.model.schema import Epoch, PartitionId
-from engine.replica.recovery import restore
+from engine.replica.recovery import snapshots_to_try
 from tests.support.stopping_objects import Stopped, StoppingObjects
 from tests.unit.changelog.conftest import PLAYS, read, rows
 
@@ -356,8 +356,7 @@ def test_a_host_goes_on_from_the_snapshot_that_is_there(local: Changelog) -> Non
     assert local.snapshots(GROUP).newest_snapshot() == known
     local.objects.delete([path for path in local.objects.list("groups") if "snapshots" in path])
     other = take(Changelog.open(local.uri), epochs[2], 0, 1)
-    found: list[Snapshot] = []
-    restore(local, GROUP, Epoch(0), "", is_blocked=False, load=found.append)
+    found = snapshots_to_try(local, GROUP, Epoch(0), "", is_blocked=False)
     assert [snapshot.parts for snapshot in found] == [other.parts] != [known.parts]
 
 
