@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame
 
-from engine.changelog import Changelog, Commit, DataFile, Tables, Writer
+from engine.changelog import Changelog, Commit, DataFile, RowsByPartition, Writer
 from engine.model.retention import cutoffs_of
 from engine.model.schema import StoreDefinition
 from spark_pipeline.interruption import is_interruption
@@ -126,7 +126,7 @@ class Committer:
             written = stage_from_executors(rows, self.writer.next_epoch)
         return self._commit(written, batch)
 
-    def _commit(self, written: Tables | list[DataFile], batch: Batch) -> Commit:
+    def _commit(self, written: RowsByPartition | list[DataFile], batch: Batch) -> Commit:
         replaced = [
             self.definitions[output.store].name
             for plan in self.plans

@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame
 
-from engine.changelog import Changelog, DataFile, Tables, decode_file, encode_file, partition_rows
+from engine.changelog import Changelog, DataFile, RowsByPartition, decode_file, encode_file, partition_rows
 from engine.errors import InvalidInput, LivestateError, Unavailable
 from engine.model.schema import Epoch, StoreDefinition
 from flight_server.wire.boundary import error_of_kind, kind_name
@@ -83,7 +83,7 @@ class Destination:
     targets: tuple[Target, ...]
     batch_name: str
 
-    def partition(self, rows: pa.Table) -> Tables:
+    def partition(self, rows: pa.Table) -> RowsByPartition:
         """Rows by store and partition, checked.
 
         Args:
@@ -193,7 +193,7 @@ def stage_from_executors(rows: Sequence[BatchRows], epoch: Epoch) -> list[DataFi
     return files
 
 
-def bring_to_driver(rows: Sequence[BatchRows], epoch: Epoch) -> Tables | list[DataFile]:
+def bring_to_driver(rows: Sequence[BatchRows], epoch: Epoch) -> RowsByPartition | list[DataFile]:
     """Bring the rows of one commit to the driver, and write them from there if they are many.
 
     Args:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from engine.cluster.progress import progress_in_words
 from engine.cluster.reports import GroupReport, HostName, HostReport, HostStatus, StoreReport
-from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
+from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreDefinitions
 from engine.scan import StoreStatus
 
 MICROSECONDS = 1_000_000
@@ -38,13 +38,11 @@ HOSTS_SCHEMA = pa.schema(
     ]
 )
 
-Definitions = Mapping[StoreName, StoreDefinition]
-
 
 def hosts_table(
     uris: Mapping[HostName, str],
     host_statuses: Mapping[HostName, HostStatus],
-    definitions: Definitions,
+    definitions: StoreDefinitions,
     now: int,
 ) -> pa.Table:
     """The hosts, a row for each of their store groups.
@@ -125,7 +123,7 @@ def _build_figures(group: GroupReport) -> dict[str, Any]:
     }
 
 
-def _count_partitions(report: HostReport | None, group: GroupName, definitions: Definitions) -> int:
+def _count_partitions(report: HostReport | None, group: GroupName, definitions: StoreDefinitions) -> int:
     stores = {} if report is None else report.stores
     return sum(
         len(store.partitions)
@@ -136,7 +134,7 @@ def _count_partitions(report: HostReport | None, group: GroupName, definitions: 
 
 def store_statuses(
     reports: Mapping[HostName, HostReport],
-    definitions: Definitions,
+    definitions: StoreDefinitions,
     here: Sequence[StoreStatus],
     now: int,
 ) -> list[StoreStatus]:

@@ -12,10 +12,10 @@ from engine.errors import InvalidInput, NotFound
 from engine.model.catalog_names import CATALOG, SCHEMA
 from engine.model.durations import duration_in_words
 from engine.model.kinds import KeyValue, Kind, Merge, Session, Versioned
-from engine.model.schema import StoreDefinition, StoreName
+from engine.model.schema import NamedStores, StoreDefinition, StoreName
 from engine.model.sql_types import sql_type
 from engine.scan import StoreStatus
-from engine.sql.catalog_tables import INFORMATION_SCHEMA, Tables, listed_tables, schemas
+from engine.sql.catalog_tables import INFORMATION_SCHEMA, listed_tables, schemas
 from engine.sql.catalog_tables import TABLES as CATALOG_TABLES
 
 TABLES_SCHEMA = pa.schema([pa.field("name", pa.string())])
@@ -66,7 +66,7 @@ COLUMNS_SCHEMA = pa.schema(
 PLAN_SCHEMA = pa.schema([pa.field("plan", pa.string())])
 
 
-def show_tables(tables: Tables, schema: str) -> pa.Table:
+def show_tables(tables: NamedStores, schema: str) -> pa.Table:
     """SHOW TABLES.
 
     Args:
@@ -88,7 +88,7 @@ def show_tables(tables: Tables, schema: str) -> pa.Table:
     return pa.table([pa.array(names, pa.string())], schema=TABLES_SCHEMA)
 
 
-def show_schemas(tables: Tables) -> pa.Table:
+def show_schemas(tables: NamedStores) -> pa.Table:
     """SHOW SCHEMAS.
 
     Args:
@@ -111,7 +111,7 @@ def show_databases() -> pa.Table:
     return pa.Table.from_pylist([{"database_name": CATALOG}], DATABASES_SCHEMA)
 
 
-def show_all_tables(tables: Tables) -> pa.Table:
+def show_all_tables(tables: NamedStores) -> pa.Table:
     """SHOW ALL TABLES.
 
     Args:

@@ -17,7 +17,7 @@ from engine.changelog.amendments import Exclusions, Migration, Skip, StoreDrop
 from engine.changelog.appender import StoreAppender, append_table, open_appender
 from engine.changelog.catalog import Catalog
 from engine.changelog.changelog import Changelog, Dropped
-from engine.changelog.codec import Tables, decode_file, encode_file
+from engine.changelog.codec import RowsByPartition, decode_file, encode_file
 from engine.changelog.commit import Commit, CommittedBatch, DataFile, Slice
 from engine.changelog.decisions import UNKNOWN_AUTHOR, Author, Decision, DecisionKind
 from engine.changelog.inspection import Inspected, InspectedEpoch, InspectedSnapshot, Inspection
@@ -44,6 +44,7 @@ __all__ = [
     "InspectedSnapshot",
     "Inspection",
     "Migration",
+    "RowsByPartition",
     "Skip",
     "Slice",
     "Snapshot",
@@ -52,7 +53,6 @@ __all__ = [
     "StoreAppender",
     "StoreDrop",
     "Switch",
-    "Tables",
     "Writer",
     "append_table",
     "decode_file",

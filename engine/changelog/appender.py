@@ -17,7 +17,7 @@ from typing import Self
 import pyarrow as pa
 
 from engine.changelog.changelog import Changelog
-from engine.changelog.codec import Tables
+from engine.changelog.codec import RowsByPartition
 from engine.changelog.commit import Commit, DataFile
 from engine.changelog.rows import partition_rows
 from engine.changelog.writer import Writer
@@ -164,7 +164,7 @@ class StoreAppender:
         tables: Mapping[str, pa.Table | pa.RecordBatch],
         tombstone_column: str | None,
         batch_name: str,
-    ) -> Tables:
+    ) -> RowsByPartition:
         if tombstone_column is not None and not any(
             tombstone_column in table.schema.names for table in tables.values()
         ):

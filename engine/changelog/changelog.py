@@ -13,7 +13,7 @@ import pyarrow as pa
 from engine.changelog.amendments import Amendments, Exclusions, Migration, Skip, StoreDrop
 from engine.changelog.catalog import Catalog, read_catalog
 from engine.changelog.checksummed_json import seal, unseal
-from engine.changelog.codec import Tables
+from engine.changelog.codec import RowsByPartition
 from engine.changelog.commit import BEFORE_FIRST, Commit, DataFile
 from engine.changelog.decisions import UNKNOWN_AUTHOR, Author, Decision
 from engine.changelog.definitions import Definitions
@@ -532,7 +532,7 @@ class Changelog:
         self,
         group: GroupName,
         epoch: Epoch,
-        tables: Tables,
+        tables: RowsByPartition,
         *,
         task: str,
         new_stores: Mapping[StoreName, StoreDefinition] = NO_STORES,

@@ -52,11 +52,11 @@ _DATA_PREFIX = struct.Struct("<8sI52x")
 _DIGEST = re.compile(rf"[0-9a-f]{{{DIGEST_LENGTH}}}")
 _FILE_NAME = re.compile(r"[A-Za-z0-9_%~-][A-Za-z0-9_%~.-]*")
 
-Tables = Mapping[StoreName, Mapping[PartitionId, pa.RecordBatch]]
+RowsByPartition = Mapping[StoreName, Mapping[PartitionId, pa.RecordBatch]]
 """Rows by store and partition."""
 
 
-def encode_slices(tables: Tables, start: int) -> tuple[list[pa.Buffer], tuple[Slice, ...]]:
+def encode_slices(tables: RowsByPartition, start: int) -> tuple[list[pa.Buffer], tuple[Slice, ...]]:
     """Serialise rows, partition by partition.
 
     Args:
@@ -84,7 +84,7 @@ def encode_slices(tables: Tables, start: int) -> tuple[list[pa.Buffer], tuple[Sl
     return chunks, tuple(slices)
 
 
-def inline_file(epoch: Epoch, tables: Tables, generation: int) -> DataFile:
+def inline_file(epoch: Epoch, tables: RowsByPartition, generation: int) -> DataFile:
     """Rows of a generation as the file that a commit carries inside."""
     chunks, slices = encode_slices(tables, 0)
     return DataFile(

@@ -18,7 +18,7 @@ import pyarrow as pa
 from engine.changelog.checksummed_json import seal
 from engine.changelog.codec import (
     DATA_HEADER_LENGTH,
-    Tables,
+    RowsByPartition,
     commit_digest,
     data_header,
     decode_commit,
@@ -232,8 +232,11 @@ class Epochs:
         return self._stores.exclusions(self.group).keep_rows(commit).cutoffs
 
     def fit_tables(
-        self, tables: Tables, generation: int, new_stores: Mapping[StoreName, StoreDefinition] = NO_STORES
-    ) -> Tables:
+        self,
+        tables: RowsByPartition,
+        generation: int,
+        new_stores: Mapping[StoreName, StoreDefinition] = NO_STORES,
+    ) -> RowsByPartition:
         """Rows in the shapes that their stores have at a generation: see `rows.fitted_tables`.
 
         Args:
@@ -263,7 +266,7 @@ class Epochs:
                 if exclusions.is_dropped(part.store, file.generation):
                     raise dropped_error(exclusions.drops[part.store])
 
-    def stage(self, epoch: Epoch, tables: Tables, task: str, generation: int) -> DataFile:
+    def stage(self, epoch: Epoch, tables: RowsByPartition, task: str, generation: int) -> DataFile:
         """Write a data file of an epoch that is not committed yet, under a name of its own, of rows of a
         generation.
         """

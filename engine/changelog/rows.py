@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from engine.changelog.amendments import StoreDrop
-from engine.changelog.codec import Tables, schema_with_tombstones
+from engine.changelog.codec import RowsByPartition, schema_with_tombstones
 from engine.errors import InvalidInput, LimitExceeded, NotFound
 from engine.model.columns import cast_exactly
 from engine.model.migration import convert_rows
@@ -60,10 +60,10 @@ def partition_rows(
 
 def fitted_tables(
     group: GroupName,
-    tables: Tables,
+    tables: RowsByPartition,
     shapes_of: Callable[[StoreName], Sequence[StoreDefinition]],
     drop_of: Callable[[StoreName], tuple[StoreDefinition, StoreDrop] | None],
-) -> Tables:
+) -> RowsByPartition:
     """Rows in the newest shapes of their stores; refuses those that readers could not take: the last line of
     defence before they are stored.
 

@@ -34,7 +34,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from engine.changelog.codec import Tables, inline_file
+from engine.changelog.codec import RowsByPartition, inline_file
 from engine.changelog.commit import Commit, CommittedBatch, DataFile
 from engine.changelog.epochs import Epochs
 from engine.errors import Corrupt, Fenced, InvalidInput, LivestateError, Unavailable
@@ -175,7 +175,7 @@ class Writer:
 
     def append(
         self,
-        tables: Tables,
+        tables: RowsByPartition,
         *,
         query_id: str | None = None,
         batch_id: int | None = None,

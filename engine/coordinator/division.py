@@ -18,10 +18,10 @@ from engine.coordinator.deployment_hosts import DeploymentHosts
 from engine.coordinator.distributed_query import DistributedQuery
 from engine.coordinator.endpoints import Endpoints, endpoints_of, plain_fragment
 from engine.coordinator.fragment_context import FragmentContext
-from engine.coordinator.plan_cache import Definitions, PlanCache
+from engine.coordinator.plan_cache import PlanCache
 from engine.coordinator.router import Router
 from engine.exec.read_metadata import stale_seconds
-from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition
+from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreDefinitions
 from engine.plan.partition_pruning import Partitions, kept_partitions, unite_partitions
 
 
@@ -143,7 +143,7 @@ def _division(route: Route, schema: pa.Schema | None, pieces: tuple[Piece, ...] 
     return Division(route.epochs, schema, pieces, route.digests, stale_seconds(route.complete_until))
 
 
-def _shares(needs: Partitions, route: Route, definitions: Definitions) -> Sequence[Partitions]:
+def _shares(needs: Partitions, route: Route, definitions: StoreDefinitions) -> Sequence[Partitions]:
     """What each piece reads.
 
     That is one partition number of all stores with equally many partitions, as these are together on a host,

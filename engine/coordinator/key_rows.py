@@ -12,7 +12,7 @@ from engine.cluster.fragments import FragmentRequest
 from engine.cluster.reports import HostName
 from engine.cluster.routing import Route
 from engine.coordinator.deployment_hosts import DeploymentHosts
-from engine.coordinator.plan_cache import Definitions, PlanCache
+from engine.coordinator.plan_cache import PlanCache
 from engine.coordinator.result_metadata import WHOLE_RULE, age_seconds
 from engine.coordinator.router import Router
 from engine.coordinator.routes import Routes
@@ -22,6 +22,7 @@ from engine.exec.local_executor import LocalExecutor
 from engine.exec.query_result import QueryMetadata, QueryResult
 from engine.exec.read_metadata import stale_seconds
 from engine.model.read_point import NEWEST, ReadPoint
+from engine.model.schema import StoreDefinitions
 from engine.plan.key_lookup import KeyLookup
 from engine.plan.partition_pruning import Partitions
 from engine.plan.statement import ReadyStatement
@@ -49,7 +50,7 @@ class KeyQuery:
     statement: ReadyStatement
     lookup: KeyLookup
     key: int | str
-    definitions: Definitions
+    definitions: StoreDefinitions
     timeout_seconds: float | None
     started: float
     cancelled: Callable[[], bool] | None = None

@@ -19,7 +19,6 @@ from engine.errors import Defect
 from engine.exec.fallbacks import PIECE_RULES, PLAN_REFUSALS, Fallback, log_fallback
 from engine.exec.fragment_cache import FragmentCache
 from engine.exec.local_executor import BindableStatement, LocalExecutor
-from engine.model.schema import StoreDefinition, StoreName
 from engine.plan.logical.trees import PART_PREFIX
 from engine.plan.plans import CountPlan, RowsPlan
 from engine.plan.query_text import (
@@ -44,7 +43,6 @@ from engine.statements.deep_stack import Made, work_on_text
 from engine.statements.least_recently_used import CacheLimits, LeastRecentlyUsed, statement_bytes
 from engine.statements.request import Request
 
-Definitions = Mapping[StoreName, StoreDefinition]
 Types = tuple[pa.DataType, ...]
 ROWS_RULE = "rows"
 COUNT_RULE = "count"

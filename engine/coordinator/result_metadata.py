@@ -10,10 +10,11 @@ from typing import Any
 from engine.cluster.reports import HostName
 from engine.cluster.routing import Route
 from engine.coordinator.fragment_context import FragmentStats
-from engine.coordinator.plan_cache import Definitions, ReadyPlan
+from engine.coordinator.plan_cache import ReadyPlan
 from engine.exec.fallbacks import count_fallbacks
 from engine.exec.query_result import QueryMetadata
 from engine.exec.read_metadata import stale_seconds
+from engine.model.schema import StoreDefinitions
 
 DISTRIBUTED = "distributed"
 HIDDEN = "hidden"
@@ -26,7 +27,7 @@ _MICROSECONDS = 1_000_000
 
 
 def local_metadata(
-    here: HostName, metadata: QueryMetadata, route: Route, definitions: Definitions
+    here: HostName, metadata: QueryMetadata, route: Route, definitions: StoreDefinitions
 ) -> QueryMetadata:
     """Metadata of a statement that this host answered alone, though it has some partitions only.
 
@@ -43,7 +44,7 @@ def forwarded_metadata(
     host: HostName,
     metadata: Mapping[str, Any],
     route: Route,
-    definitions: Definitions,
+    definitions: StoreDefinitions,
     seconds: Mapping[str, float],
 ) -> QueryMetadata:
     """Metadata of a statement that one other host answered.
@@ -75,7 +76,7 @@ def scattered_metadata(
     plan: ReadyPlan,
     stats: Collection[FragmentStats],
     route: Route,
-    definitions: Definitions,
+    definitions: StoreDefinitions,
     here: HostName,
     seconds: Mapping[str, float],
 ) -> QueryMetadata:
@@ -113,7 +114,7 @@ def moved_bytes(stats: Collection[FragmentStats], here: HostName) -> int:
     return sum(stats.sent_bytes + stats.nbytes for stats in stats if stats.host != here)
 
 
-def _partitions(route: Route, definitions: Definitions) -> dict[str, Any]:
+def _partitions(route: Route, definitions: StoreDefinitions) -> dict[str, Any]:
     """How many partitions of the stores are read, each counted once however often a statement names its
     store, and how many there are.
     """

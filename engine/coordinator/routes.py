@@ -15,7 +15,7 @@ from engine.coordinator.lag_limit import LagLimit
 from engine.deadline import POLL_SECONDS, Deadline
 from engine.model.distinct_sketch import distinct_values, unite_sketches
 from engine.model.read_point import ReadPoint
-from engine.model.schema import GroupName, PartitionId, StoreDefinition, StoreName
+from engine.model.schema import GroupName, PartitionId, StoreDefinition, StoreDefinitions, StoreName
 from engine.plan.partition_pruning import Partitions
 from engine.plan.split.selectivity import ColumnSize
 from engine.plan.split.sizes import Sizes, StoreSize
@@ -30,7 +30,6 @@ MOST_ROUTES = 4096
 K = TypeVar("K")
 V = TypeVar("V")
 Reports = Mapping[HostName, HostReport]
-Definitions = Mapping[StoreName, StoreDefinition]
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,12 +43,12 @@ class _KnownReports:
     """
 
     reports: Reports
-    definitions: Definitions
+    definitions: StoreDefinitions
     routes: dict[tuple[bool, tuple[tuple[StoreName, tuple[PartitionId, ...]], ...]], Route] = field(
         default_factory=dict
     )
 
-    def holds(self, reports: Reports, definitions: Definitions) -> bool:
+    def holds(self, reports: Reports, definitions: StoreDefinitions) -> bool:
         """Whether it is true of these, too."""
         return definitions is self.definitions and _hold_same_objects(reports, self.reports, _is_same_report)
 
@@ -116,7 +115,7 @@ class Routes:
     def newest_route(
         self,
         needs: Partitions,
-        definitions: Definitions,
+        definitions: StoreDefinitions,
         read_point: ReadPoint,
         without: Collection[HostName] = (),
     ) -> Route | NoRoute:
@@ -150,7 +149,7 @@ class Routes:
             known.routes[key] = made
         return made
 
-    def _known_reports(self, definitions: Definitions) -> _KnownReports:
+    def _known_reports(self, definitions: StoreDefinitions) -> _KnownReports:
         """What is known from the newest reports."""
         reports, known = self._cluster.peers.reports(), self._known
         if not known.holds(reports, definitions):
@@ -159,7 +158,7 @@ class Routes:
         return known
 
     def _route(
-        self, needs: Partitions, definitions: Definitions, reports: Reports, read_point: ReadPoint
+        self, needs: Partitions, definitions: StoreDefinitions, reports: Reports, read_point: ReadPoint
     ) -> Route | NoRoute:
         return route(
             needs,
@@ -173,7 +172,7 @@ class Routes:
         )
 
     def find(
-        self, needs: Partitions, definitions: Definitions, read_point: ReadPoint, deadline: Deadline
+        self, needs: Partitions, definitions: StoreDefinitions, read_point: ReadPoint, deadline: Deadline
     ) -> Route:
         """The route of a statement; waits for it as long as the statement may, and holds no slot meanwhile.
 
@@ -221,7 +220,7 @@ class Routes:
         ]
         return any(len({epochs[-1].generation for epochs in found if epochs}) > 1 for found in readable)
 
-    def sizes(self, stores: Collection[StoreName], definitions: Definitions) -> Sizes:
+    def sizes(self, stores: Collection[StoreName], definitions: StoreDefinitions) -> Sizes:
         """How big stores are, rounded, so that what depends on it changes seldom.
 
         Args:

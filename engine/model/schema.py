@@ -242,6 +242,12 @@ def _parse_document(data: bytes) -> Mapping[str, Any]:
     return document
 
 
+StoreDefinitions = Mapping[StoreName, StoreDefinition]
+"""What stores are, each by its name."""
+NamedStores = Mapping[StoreName, StoreDefinition]
+"""The store that each name means; a switch gives a store the name of another one."""
+
+
 def define_store(
     name: str,
     schema: pa.Schema,

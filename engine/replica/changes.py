@@ -11,9 +11,9 @@ import pyarrow as pa
 from engine.changelog import Changelog, Commit
 from engine.errors import Corrupt
 from engine.model.kinds import WRITTEN_COLUMN, is_applied_alone, time_column
-from engine.model.schema import TOMBSTONE_COLUMN, PartitionId, StoreDefinition
+from engine.model.schema import TOMBSTONE_COLUMN, PartitionId, StoreDefinition, StoreDefinitions
 from engine.replica.history import check_same
-from engine.replica.partition_keys import Definitions, PartitionKey
+from engine.replica.partition_keys import PartitionKey
 from engine.state.partition import PartitionStore
 from engine.state.partition_shape import Migrated
 
@@ -91,7 +91,7 @@ def _add_tombstone_column(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch.append_column(field, pa.array(np.zeros(batch.num_rows, np.bool_)))
 
 
-def can_be_taken_with(commit: Commit, before: Commit, definitions: Definitions) -> bool:
+def can_be_taken_with(commit: Commit, before: Commit, definitions: StoreDefinitions) -> bool:
     """Whether a commit may be taken together with those before it: rows come and go, and stores are, as if
     they were taken one by one.
 
@@ -124,7 +124,7 @@ def add_changes(
     changes: Mapping[PartitionKey, Changes],
     changelog: Changelog,
     commit: Commit,
-    definitions: Definitions,
+    definitions: StoreDefinitions,
     partitions: Mapping[PartitionKey, PartitionStore],
     *,
     is_large: bool = False,

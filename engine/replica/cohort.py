@@ -13,11 +13,11 @@ import pyarrow as pa
 
 from engine.changelog import Changelog, Commit, Snapshot
 from engine.errors import Cancelled, Unavailable
-from engine.model.schema import Epoch, GroupName, StoreName
+from engine.model.schema import Epoch, GroupName, StoreDefinitions, StoreName
 from engine.replica.build_meter import BuildMeter
 from engine.replica.changes import Changes, add_changes, can_be_taken_with
 from engine.replica.commit_queue import CommitQueue, is_large, never_stop, own_bytes
-from engine.replica.partition_keys import Definitions, PartitionKey
+from engine.replica.partition_keys import PartitionKey
 from engine.replica.reached_epoch import FINGERPRINTS, fingerprint_of
 from engine.state.partition import PartitionStore
 from engine.state.partition_shape import Migrated
@@ -173,7 +173,7 @@ class Cohort:
         return commits
 
     def collect(
-        self, stores_of: Callable[[Commit], Definitions], *, is_readable: bool = False
+        self, stores_of: Callable[[Commit], StoreDefinitions], *, is_readable: bool = False
     ) -> CollectedCommits:
         """Read what the commits bring that `look_ahead` found, up to a good one to stop at.
 
@@ -371,7 +371,7 @@ class Cohort:
         self._apply(commit, key, changes)
         self._request_compaction(self.partitions[key])
 
-    def load(self, snapshot: Snapshot, definitions: Definitions) -> None:
+    def load(self, snapshot: Snapshot, definitions: StoreDefinitions) -> None:
         """Bring the partitions to a snapshot; those that are at its epoch or later stay as they are.
 
         Args:
@@ -413,7 +413,7 @@ class Cohort:
         self._queue.clear()
         self.meter.end_step()
 
-    def join(self, partitions: Mapping[PartitionKey, PartitionStore], definitions: Definitions) -> None:
+    def join(self, partitions: Mapping[PartitionKey, PartitionStore], definitions: StoreDefinitions) -> None:
         """Take in partitions that are at the cohort's epoch, or have nothing to get from the epochs up to it
         but what their store is by then.
 

@@ -9,7 +9,7 @@ from functools import partial
 from engine.changelog import Changelog, Commit, Exclusions, Skip, Snapshot
 from engine.cluster.reports import GroupReport, Progress, StoreReport
 from engine.errors import Corrupt, LivestateError, Unavailable
-from engine.model.schema import Epoch, GroupName, StoreDefinition, StoreName
+from engine.model.schema import Epoch, GroupName, StoreDefinition, StoreDefinitions, StoreName
 from engine.replica.catch_up import CatchUpState, Source, Stage, Track
 from engine.replica.changes import UnreadableRowsError
 from engine.replica.cohort import Cohort, late_partitions
@@ -31,7 +31,7 @@ from engine.replica.history import (
 )
 from engine.replica.open_files import FileNeed, check_open_files
 from engine.replica.open_partitions import OpenPartitions
-from engine.replica.partition_keys import Definitions, PartitionKey, partition_names
+from engine.replica.partition_keys import PartitionKey, partition_names
 from engine.replica.reached_epoch import ReachedEpoch, boot_of_machine
 from engine.replica.readable_epochs import ReadableEpochs
 from engine.replica.recovery import check_next_commit, commit_time, snapshots_to_try
@@ -95,7 +95,7 @@ class FollowedGroup:
         self._committed_at: int | None = None
         """When the epoch was committed that the partitions have reached; None where that is not known."""
         self._is_unpublished = False
-        self._compared_shapes: Definitions | None = None
+        self._compared_shapes: StoreDefinitions | None = None
         """What stores were when partitions were last seen to be just that."""
         self._rebuild_reason = ""
         self._has_diverged = False
@@ -925,7 +925,7 @@ class FollowedGroup:
         self._work.note_epochs(commit.epoch - before, self._setup.clock() - began)
         return commit
 
-    def _stores_of(self, commit: Commit) -> Definitions:
+    def _stores_of(self, commit: Commit) -> StoreDefinitions:
         self._reread_amendments(commit.generation)
         self._definitions.confirm(commit.stores)
         self._open_stores(commit.stores, commit.generation)

@@ -7,8 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from engine.changelog import Changelog, Exclusions, StoreDrop
 from engine.changelog.definitions import missing_definition
 from engine.errors import Unavailable
-from engine.model.schema import PartitionId, StoreDefinition, StoreName
-from engine.replica.partition_keys import Definitions
+from engine.model.schema import PartitionId, StoreDefinition, StoreDefinitions, StoreName
 
 
 class GroupDefinitions:
@@ -42,7 +41,7 @@ class GroupDefinitions:
         self._confirmed: set[StoreName] = set()
         """Stores that have rows here, or have been seen to be those of the changelog before they got some."""
         self._open: dict[StoreName, None] = {}
-        self._by_generation: dict[int, Definitions] = {}
+        self._by_generation: dict[int, StoreDefinitions] = {}
 
     def held_partitions(self, definition: StoreDefinition) -> Collection[PartitionId]:
         """The partitions of a store that this host holds."""
@@ -185,7 +184,7 @@ class GroupDefinitions:
         for generation in [generation for generation in self._by_generation if generation > beyond]:
             del self._by_generation[generation]
 
-    def open_stores(self, generation: int) -> Definitions:
+    def open_stores(self, generation: int) -> StoreDefinitions:
         """All open stores as they are at a generation.
 
         Raises:
@@ -195,7 +194,7 @@ class GroupDefinitions:
             self._by_generation[generation] = self.read_open_stores(generation)
         return self._by_generation[generation]
 
-    def read_open_stores(self, generation: int) -> Definitions:
+    def read_open_stores(self, generation: int) -> StoreDefinitions:
         """As `open_stores`; also where a changelog that was restored has other migrations by now."""
         self.check_none_ended()
         shapes = {name: self.definition_at(name, generation) for name in self._open}

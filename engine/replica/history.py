@@ -13,8 +13,7 @@ from collections.abc import Collection
 from engine.changelog import Changelog, Commit, Skip
 from engine.changelog.codec import describe
 from engine.errors import Corrupt, Unavailable
-from engine.model.schema import Epoch, GroupName
-from engine.replica.partition_keys import Definitions
+from engine.model.schema import Epoch, GroupName, StoreDefinitions
 from engine.state.partition import PartitionStore
 
 
@@ -81,7 +80,7 @@ def check_same(commit: Commit, digest: str) -> None:
 
 
 def check_shapes(
-    group: GroupName, partitions: Collection[PartitionStore], definitions: Definitions, generation: int
+    group: GroupName, partitions: Collection[PartitionStore], definitions: StoreDefinitions, generation: int
 ) -> None:
     """See that partitions have taken up the migrations of the changelog, and no others of the same numbers.
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
-from engine.model.schema import PartitionId, StoreDefinition, StoreName
+from engine.model.schema import PartitionId, StoreName
 
 PartitionKey = tuple[StoreName, PartitionId]
-Definitions = Mapping[StoreName, StoreDefinition]
 
 
 def partition_names(partitions: Iterable[PartitionKey], most: int = 5) -> str:

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from engine.cluster.progress import outlook
 from engine.cluster.reports import GroupReport, StoreReport
 from engine.errors import NotFound
-from engine.model.schema import Epoch, GroupName, PartitionId, StoreName
+from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinitions, StoreName
 from engine.replica.group import FollowedGroup
 from engine.replica.group_views import GroupView
-from engine.replica.partition_keys import Definitions
 from engine.scan import BuildingError, StoreView
 from engine.state.state_view import StateView
 
@@ -28,8 +27,8 @@ class StoreCatalog:
         groups: All groups, those included of which nothing can be read yet.
     """
 
-    definitions: Definitions
-    tables: Definitions
+    definitions: StoreDefinitions
+    tables: StoreDefinitions
     owners: Mapping[StoreName, FollowedGroup]
     groups: tuple[FollowedGroup, ...]
 
@@ -59,7 +58,7 @@ class StoreCatalog:
         owners = {name: group for group in all_groups for name in group.definitions}
         return StoreCatalog(definitions, tables if tables != definitions else definitions, owners, all_groups)
 
-    def definitions_of(self, generations: Mapping[GroupName, int]) -> Definitions:
+    def definitions_of(self, generations: Mapping[GroupName, int]) -> StoreDefinitions:
         """As `StoreSource.definitions_of`."""
         named = {
             name: group.definition_at(name, generations[group.group])
@@ -73,7 +72,7 @@ class StoreCatalog:
         stores: Collection[StoreName],
         epochs: Mapping[GroupName, Epoch] | None,
         partitions: Mapping[StoreName, Collection[PartitionId]] | None,
-        shapes: Definitions | None,
+        shapes: StoreDefinitions | None,
         digests: Mapping[GroupName, str] | None,
     ) -> Mapping[StoreName, StoreView]:
         """As `StoreSource.pin_views`. The views are immutable; holding them is what keeps their bytes."""

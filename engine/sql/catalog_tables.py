@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from engine.model.catalog_names import CATALOG, SCHEMA
-from engine.model.schema import StoreDefinition, StoreName
+from engine.model.schema import NamedStores, StoreDefinition, StoreName
 from engine.model.sql_types import sql_type
 from engine.model.version import own_version
 from engine.sql.versions import HISTORY, is_versioned
@@ -21,7 +21,6 @@ from engine.sql.versions import HISTORY, is_versioned
 INFORMATION_SCHEMA = "information_schema"
 SYSTEM = "system"
 """What DuckDB calls the catalog of its `information_schema`."""
-Tables = Mapping[StoreName, StoreDefinition]
 _INTEGER_BITS = 2
 
 
@@ -37,9 +36,9 @@ class CatalogTable:
 
     name: str
     schema: pa.Schema
-    rows: Callable[[Tables, str], Sequence[Mapping[str, object]]]
+    rows: Callable[[NamedStores, str], Sequence[Mapping[str, object]]]
 
-    def batch(self, tables: Tables, user: str) -> pa.RecordBatch:
+    def batch(self, tables: NamedStores, user: str) -> pa.RecordBatch:
         """The table.
 
         Args:
@@ -62,7 +61,7 @@ def catalog_table(schema: str, name: str) -> CatalogTable | None:
     return TABLES.get(name.lower()) if schema.lower() == INFORMATION_SCHEMA else None
 
 
-def listed_tables(tables: Tables) -> Iterator[tuple[str, StoreName, StoreDefinition]]:
+def listed_tables(tables: NamedStores) -> Iterator[tuple[str, StoreName, StoreDefinition]]:
     """The tables that SQL can name: stores, and the histories of those that keep versions.
 
     Args:
@@ -77,7 +76,7 @@ def listed_tables(tables: Tables) -> Iterator[tuple[str, StoreName, StoreDefinit
                 yield schema, name, definition
 
 
-def schemas(tables: Tables) -> Sequence[str]:
+def schemas(tables: NamedStores) -> Sequence[str]:
     """The schemas that stores are in, in order; that of histories only where a store has one.
 
     Args:
@@ -96,13 +95,13 @@ def key_name(table: StoreName, definition: StoreDefinition) -> str:
     return "_".join((table, *definition.key, "pkey"))
 
 
-def _session_rows(tables: Tables, user: str) -> Sequence[Mapping[str, object]]:
+def _session_rows(tables: NamedStores, user: str) -> Sequence[Mapping[str, object]]:
     return [
         {"version": f"livestate {own_version()}", "database": CATALOG, "schema": SCHEMA, "user_name": user}
     ]
 
 
-def _schemata_rows(tables: Tables, user: str) -> Sequence[Mapping[str, object]]:
+def _schemata_rows(tables: NamedStores, user: str) -> Sequence[Mapping[str, object]]:
     found = [(CATALOG, schema) for schema in schemas(tables)]
     return [
         {"catalog_name": catalog, "schema_name": schema, "schema_owner": CATALOG}
@@ -110,7 +109,7 @@ def _schemata_rows(tables: Tables, user: str) -> Sequence[Mapping[str, object]]:
     ]
 
 
-def _tables_rows(tables: Tables, user: str) -> Sequence[Mapping[str, object]]:
+def _tables_rows(tables: NamedStores, user: str) -> Sequence[Mapping[str, object]]:
     return [
         {
             **_place("table", schema, name),
@@ -122,7 +121,7 @@ def _tables_rows(tables: Tables, user: str) -> Sequence[Mapping[str, object]]:
     ]
 
 
-def _columns_rows(tables: Tables, user: str) -> Sequence[Mapping[str, object]]:
+def _columns_rows(tables: NamedStores, user: str) -> Sequence[Mapping[str, object]]:
     return [
         {
             **_place("table", schema, name),
@@ -152,7 +151,7 @@ def _numeric_facts(arrow_type: pa.DataType) -> Mapping[str, int]:
     return dict(zip(names, facts, strict=True))
 
 
-def _key_column_rows(tables: Tables, user: str) -> Sequence[Mapping[str, object]]:
+def _key_column_rows(tables: NamedStores, user: str) -> Sequence[Mapping[str, object]]:
     return [
         {
             **_constraint(schema, name, definition),
@@ -165,7 +164,7 @@ def _key_column_rows(tables: Tables, user: str) -> Sequence[Mapping[str, object]
     ]
 
 
-def _constraint_rows(tables: Tables, user: str) -> Sequence[Mapping[str, object]]:
+def _constraint_rows(tables: NamedStores, user: str) -> Sequence[Mapping[str, object]]:
     return [
         {
             **_constraint(schema, name, definition),
@@ -180,7 +179,7 @@ def _constraint_rows(tables: Tables, user: str) -> Sequence[Mapping[str, object]
     ]
 
 
-def _no_rows(tables: Tables, user: str) -> Sequence[Mapping[str, object]]:
+def _no_rows(tables: NamedStores, user: str) -> Sequence[Mapping[str, object]]:
     return ()
 
 

@@ -9,7 +9,7 @@ from functools import partial
 import pyarrow as pa
 
 from engine.deadline import Deadline
-from engine.model.schema import StoreDefinition, StoreName
+from engine.model.schema import NamedStores
 from engine.plan.statement import ReadyStatement
 from engine.sql.literals import LiftedText, lift
 from engine.sql.versions import NO_MOMENTS, Moments
@@ -21,8 +21,6 @@ MAX_CACHED_LENGTH = 20_000
 """Longer texts are not kept."""
 MAX_LIFTED_AT_ONCE = 256 << 10
 """Characters of a text whose lists are found in no time: a million take 0.2 s."""
-Tables = Mapping[StoreName, StoreDefinition]
-"""The store that each name means."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +66,7 @@ class StatementCache:
         self,
         text: str,
         dialect: str,
-        tables: Tables,
+        tables: NamedStores,
         deadline: Deadline,
         moments: Moments = NO_MOMENTS,
         shapes: Hashable = (),
@@ -105,7 +103,7 @@ class StatementCache:
             kept = self._find_or_make(lifted, dialect, tables, (moments, shapes), deadline)
         return ReadyText(text, kept, {**lists, **_catalog_rows(kept, tables, user)}, moments)
 
-    def known_statement(self, text: str, dialect: str, tables: Tables) -> ReadyStatement | None:
+    def known_statement(self, text: str, dialect: str, tables: NamedStores) -> ReadyStatement | None:
         """The statement of a text without long lists, if it is ready already."""
         if len(text) > MAX_CACHED_LENGTH:
             return None
@@ -116,7 +114,7 @@ class StatementCache:
         self,
         lifted: LiftedText,
         dialect: str,
-        tables: Tables,
+        tables: NamedStores,
         apart: tuple[Moments, Hashable],
         deadline: Deadline,
     ) -> ReadyStatement:
@@ -142,7 +140,7 @@ class StatementCache:
             self._texts.put(key, made, statement_bytes(lifted.source.text))
         return made
 
-    def known_lookup(self, template: str, tables: Tables) -> ReadyStatement | None:
+    def known_lookup(self, template: str, tables: NamedStores) -> ReadyStatement | None:
         """The lookup of one row that all short texts of a template share, if it is known."""
         found = self._lookups.get(template)
         return found if found is not None and found.is_current(tables) else None
@@ -157,7 +155,7 @@ class StatementCache:
         if statement.key_lookup is not None and self._lookups.get(template) is not statement:
             self._lookups.put(template, statement, statement_bytes(template))
 
-    def known_list_lookup(self, head: str, tables: Tables) -> ReadyStatement | None:
+    def known_list_lookup(self, head: str, tables: NamedStores) -> ReadyStatement | None:
         """The lookup of rows by a list of keys that all texts share which differ in that list alone, if it is
         known.
 
@@ -180,6 +178,6 @@ class StatementCache:
             self._list_lookups.put(head, statement, nbytes)
 
 
-def _catalog_rows(statement: ReadyStatement, tables: Tables, user: str) -> Mapping[str, pa.RecordBatch]:
+def _catalog_rows(statement: ReadyStatement, tables: NamedStores, user: str) -> Mapping[str, pa.RecordBatch]:
     """The tables of the catalog that a statement reads, by the names that it has for them."""
     return {name: table.batch(tables, user) for name, table in statement.bound.catalog_tables.items()}

@@ -9,7 +9,7 @@ The parameter has the column's type, and the literal must be exactly a value of 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
@@ -17,7 +17,7 @@ from operator import itemgetter
 import pyarrow as pa
 
 from engine.errors import LivestateError
-from engine.model.schema import StoreDefinition, StoreName
+from engine.model.schema import NamedStores
 from engine.plan.value_places import value_places
 from engine.plan.values import UNKNOWN, Constant, exact_integers, exact_value
 from engine.sql.bind import bind
@@ -25,7 +25,6 @@ from engine.sql.literals import MIN_LIST_LENGTH, Template, ends_in_limit, lift, 
 from engine.sql.parse import StatementClass, parse
 from engine.statements.least_recently_used import CacheLimits, LeastRecentlyUsed
 
-Tables = Mapping[StoreName, StoreDefinition]
 _TEMPLATE_BYTES = 500
 """What is known of a template, besides its text."""
 
@@ -56,9 +55,9 @@ class _Values:
     """
 
     types: tuple[pa.DataType | None, ...]
-    stores: Tables
+    stores: NamedStores
 
-    def is_current(self, tables: Tables) -> bool:
+    def is_current(self, tables: NamedStores) -> bool:
         """Whether names still mean these stores."""
         return all(
             tables.get(name) is definition or tables.get(name) == definition
@@ -76,7 +75,7 @@ class Templates:
     def __init__(self, limits: CacheLimits) -> None:
         self._known: LeastRecentlyUsed[_Values] = LeastRecentlyUsed(limits)
 
-    def parametrize(self, text: str, tables: Tables) -> ParametrizedText | None:
+    def parametrize(self, text: str, tables: NamedStores) -> ParametrizedText | None:
         """A text with parameters in place of its values.
 
         Args:
@@ -133,7 +132,7 @@ def _exact_values(
     return tuple(values)
 
 
-def _values_of(template: Template, tables: Tables) -> _Values:
+def _values_of(template: Template, tables: NamedStores) -> _Values:
     """The values of a template; none where it is no plain query."""
     nothing = _Values((None,) * len(template.values), {})
     try:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from engine.deadline import Deadline
 from engine.errors import Corrupt, InvalidInput
 from engine.model.read_point import ReadPoint
-from engine.model.schema import GroupName, StoreDefinition, StoreName
+from engine.model.schema import GroupName, NamedStores, StoreDefinition, StoreName
 from engine.model.table_shapes import ExpectedShapes, TableShape
 from engine.plan.statement import ReadyStatement
 from engine.plan.values import Arguments
@@ -20,7 +20,7 @@ from engine.sql.bind import BoundStatement
 from engine.sql.literals import likely_template, listed_keys, longest_text_error, split_last_list
 from engine.sql.text import SourceText
 from engine.sql.versions import NO_MOMENTS, Moments, is_versioned
-from engine.statements.statement_cache import MAX_CACHED_LENGTH, ReadyText, StatementCache, Tables
+from engine.statements.statement_cache import MAX_CACHED_LENGTH, ReadyText, StatementCache
 
 
 class Texts:
@@ -132,7 +132,7 @@ class Texts:
                 ) from error
         return self._rebind(ready, dialect, tables, deadline)
 
-    def _rebind(self, ready: ReadyText, dialect: str, tables: Tables, deadline: Deadline) -> ReadyText:
+    def _rebind(self, ready: ReadyText, dialect: str, tables: NamedStores, deadline: Deadline) -> ReadyText:
         shapes = tuple(
             (name, definition.name, definition.generation) for name, definition in sorted(tables.items())
         )
@@ -255,7 +255,7 @@ def refuse_outdated(expected_shapes: ExpectedShapes, bound: BoundStatement) -> I
     return InvalidInput(f"The statement was prepared before {stores} was migrated: prepare it again.")
 
 
-def _names_versions(text: str, tables: Tables) -> bool:
+def _names_versions(text: str, tables: NamedStores) -> bool:
     """Whether the name of a versioned store stands in a text as it is, unlike one with quotes in it."""
     lowered = text.lower()
     return any(is_versioned(definition) and name.lower() in lowered for name, definition in tables.items())

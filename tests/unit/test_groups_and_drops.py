@@ -28,12 +28,11 @@ from engine.changelog.snapshot import EPOCH_WEIGHT
 from engine.changelog.store_drops import drop_store, remove_dropped_stores
 from engine.errors import Unavailable
 from engine.model.migration import parse_changes
-from engine.model.schema import Epoch, PartitionId, StoreDefinition, define_store
+from engine.model.schema import Epoch, PartitionId, StoreDefinition, StoreDefinitions, define_store
 from engine.replica.group import FollowedGroup
 from engine.replica.group_definitions import GroupDefinitions
 from engine.replica.group_setup import GroupSetup
 from engine.replica.group_views import GroupView, Retention
-from engine.replica.partition_keys import Definitions
 from engine.replica.snapshotter import SnapshotMaker, SnapshotOptions
 from engine.state.cache import ColumnCache
 from engine.state.partition import PartitionStore
@@ -327,7 +326,7 @@ def test_a_changelog_that_was_restored_before_an_epoch_of_it_could_be_shown(
     append(open_appender(Changelog.open(root), [ACCOUNTS]), 2, ACCOUNTS)
     with restarted_host(root, tmp_path / "data") as host:
 
-        def refuse(definitions: GroupDefinitions, generation: int) -> Definitions:
+        def refuse(definitions: GroupDefinitions, generation: int) -> StoreDefinitions:
             raise Unavailable("The changelog does not answer.")
 
         with monkeypatch.context() as patches:
