@@ -218,12 +218,11 @@ class Definitions:
             shapes = self._create_or_find(definition)
             if not shapes:
                 continue  # it was dropped meanwhile
-            found = [shape for shape in shapes if shape.is_as(definition)] or [
-                shape for shape in shapes if is_as_reordered(shape, definition)
-            ]
-            if not found:
-                raise refusal(shapes[-1], definition)
-            return found[-1]
+            # Columns of today in another order come before those of an earlier shape in this one.
+            for shape in reversed(shapes):
+                if shape.is_as(definition) or is_as_reordered(shape, definition):
+                    return shape
+            raise refusal(shapes[-1], definition)
         raise Unavailable(f"Others keep dropping store {definition.name}: try again later.")
 
     def _create_or_find(self, definition: StoreDefinition) -> Sequence[StoreDefinition]:

@@ -89,15 +89,21 @@ class LocalObjects:
             _make_directory(target.parent)
             try:
                 _write(temporary, chunks)
-                if not _link(temporary, target):
-                    return False
+                is_created = _link(temporary, target)
             finally:
-                temporary.unlink(missing_ok=True)
+                with contextlib.suppress(OSError):
+                    temporary.unlink(missing_ok=True)
+        except OSError as error:
+            raise _error_of("written", error) from error
+        if not is_created:
+            return False
+        try:
             # The directory may be another process's, made an instant ago: its own name must be durable too.
             _sync_directory(target.parent)
             _sync_directory(target.parent.parent)
         except OSError as error:
-            raise _error_of("written", error) from error
+            # It is there, also where the disk is full: nobody may take it for something that is not.
+            raise _unavailable("written", error) from error
         return True
 
     def settle(self, path: str) -> None:
@@ -105,7 +111,7 @@ class LocalObjects:
         try:
             _sync_directory((self.root / path).parent)
         except OSError as error:
-            raise _error_of("read", error) from error
+            raise _unavailable("written", error) from error
 
     def list(self, directory: str) -> Iterator[str]:
         """See `Objects.list`."""
@@ -207,6 +213,10 @@ def _error_of(done: str, error: OSError) -> LivestateError:
             f"The disk of the changelog is full ({os.strerror(error.errno)}): nothing was committed; free "
             "some space and try again."
         )
+    return _unavailable(done, error)
+
+
+def _unavailable(done: str, error: OSError) -> Unavailable:
     reason = os.strerror(error.errno) if error.errno else type(error).__name__
     return Unavailable(
         f"The changelog's directory cannot be {done} ({reason}): check its rights and its disk."

@@ -166,7 +166,11 @@ def _csv_reader(file: Path, types: Mapping[str, pa.DataType], short: _ShortRow) 
         read_options=pa.csv.ReadOptions(use_threads=False),
         parse_options=pa.csv.ParseOptions(newlines_in_values=True, invalid_row_handler=short),
         convert_options=pa.csv.ConvertOptions(
-            column_types=types, strings_can_be_null=True, quoted_strings_can_be_null=False
+            column_types=types,
+            # Arrow takes NA, null and NaN for NULL as well, which may be values.
+            null_values=[""],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
         ),
     )
 

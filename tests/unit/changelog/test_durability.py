@@ -4,16 +4,18 @@ durable.
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from engine.changelog import Changelog, open_appender
+from engine.changelog import Changelog, local_objects, open_appender
 from engine.errors import Unavailable
 from engine.model.schema import Epoch
 from tests.unit.changelog.conftest import PLAYS, read, rows
@@ -52,6 +54,33 @@ while True:
     print(appender.append({"plays": rows(*songs, plays=number)}, query_id="q", batch_id=number).epoch, flush=True)
     number += 1
 """
+
+
+@pytest.mark.parametrize("failing", ["_sync_directory", "unlink"])
+def test_a_disk_that_is_full_behind_a_commit_does_not_deny_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str
+) -> None:
+    """A file system that copies on write needs room to delete, and to sync a directory."""
+    changelog = Changelog.open(str(tmp_path))
+    appender = open_appender(changelog, [PLAYS])
+    appender.append({"plays": rows(1)})
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    staged = [appender.stage({"plays": rows(*range(20_000))})]
+    with monkeypatch.context() as patched:
+        if failing == "unlink":
+            patched.setattr(Path, "unlink", fail)
+        else:
+            patched.setattr(local_objects, failing, fail)
+        with suppress(Unavailable):
+            appender.commit(staged)
+    epoch = changelog.newest_epoch("plays")
+    commit = Changelog.open(str(tmp_path)).read_commit("plays", epoch)
+    assert commit is not None
+    assert commit.files
+    assert len(read(Changelog.open(str(tmp_path)), epoch)) == 20_000
 
 
 def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:

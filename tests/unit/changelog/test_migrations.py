@@ -471,3 +471,23 @@ def test_collecting_and_dropping_leave_migrations(reopen: Reopen) -> None:
     assert [batch.to_pylist() for batch in batches] == [
         [{"song": 1, "title": "t", "plays": 1, "rating": 0.5}]
     ]
+
+
+@pytest.mark.parametrize("order", [("k", "a", "b"), ("k", "b", "a")])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        [DropColumn("a"), AddColumn("a", pa.int64())],
+        [RenameColumn("a", "c"), RenameColumn("b", "a"), RenameColumn("c", "b")],
+    ],
+)
+def test_columns_of_today_are_those_of_today_in_any_order(
+    reopen: Reopen, order: Sequence[str], changes: Sequence[Change]
+) -> None:
+    """Also where an earlier shape has them in just this order."""
+    first = define_store("s", pa.schema([(name, pa.int64()) for name in "kab"]), ["k"], partitions=2)
+    changelog = reopen()
+    changelog.create_store(first)
+    changelog.migrate_store(first.name, changes)
+    again = define_store("s", pa.schema([(name, pa.int64()) for name in order]), ["k"], partitions=2)
+    assert reopen().create_store(again) == reopen().definition(first.name)

@@ -146,6 +146,15 @@ def test_csv_takes_its_types_from_the_store(tmp_path: Path, changelog: Changelog
     assert (second["at"], second["amount"]) == (None, None)
 
 
+def test_csv_has_one_word_for_null(tmp_path: Path, changelog: Changelog) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text('id,country,x\n1,NA,NaN\n2,null,1.5\n3,,\n4,"",nan\n')
+    load_file(changelog, file, LoadOptions("t", ["id"]))
+    found = contents(changelog, "t")
+    assert [row["country"] for row in found] == ["NA", "null", None, ""]
+    assert [repr(row["x"]) for row in found] == ["nan", "1.5", "None", "nan"]
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
