@@ -98,13 +98,10 @@ class Committer:
             notifier.notify(commit.epoch)
         return commit
 
-    def is_committed(self, batch: Batch) -> bool:
-        """Whether the changelog has the batch already."""
-        return (
-            batch.query_id is not None
-            and batch.batch_id is not None
-            and self.writer.committed_epoch(batch.query_id, batch.batch_id) is not None
-        )
+    def last_commit(self, query_id: str) -> Commit | None:
+        """The commit of the last batch of a streaming query; None where there is none, or it is gone."""
+        last = self.writer.last_batch(query_id)
+        return None if last is None else self.changelog.read_commit(self.writer.group, last.epoch)
 
     def _destination(self, plan: RowPlan, batch: Batch) -> Destination:
         targets = [Target(self.definitions[output.store], output.tombstones) for output in plan.outputs]

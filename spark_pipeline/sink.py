@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 from collections.abc import Mapping, Sequence
@@ -10,7 +11,7 @@ from typing import Unpack
 
 from pyspark.sql import DataFrame
 
-from engine.changelog import Changelog
+from engine.changelog import Changelog, Commit, CommittedBatch
 from engine.errors import InvalidInput
 from engine.model.schema import GroupName
 from flight_server.client.connection_options import ConnectionOptions
@@ -20,8 +21,9 @@ from spark_pipeline.notify import notifiers_of
 from spark_pipeline.outputs import StoreOutput, StoreSettings, create_stores
 from spark_pipeline.row_plans import plan_rows
 from spark_pipeline.transfer import DEFAULT_DRIVER_BYTES, PathChooser, TransferPath
-from spark_pipeline.watermark import batch_watermark, has_watermark
+from spark_pipeline.watermark import batch_watermark, has_watermark, planned_at
 
+_LOG = logging.getLogger(__name__)
 _QUERY_ID = "sql.streaming.queryId"
 _RUN_ID = "spark.jobGroup.id"
 
@@ -48,6 +50,47 @@ class _Run:
                 "LiveStateSink is for foreachBatch of a streaming query; use write_store for a batch frame."
             )
         return _Run(query_id, run_id)
+
+
+def check_repeat(
+    batch_id: int, last: CommittedBatch, commit: Commit | None, run_id: str, planned_at: int
+) -> None:
+    """See that a batch that the changelog has is run again, and is no other one of its number. Spark runs the
+    last batch of a checkpoint again, and once in a run.
+
+    Args:
+        batch_id: The batch's number, up to the last.
+        last: The last batch of its query in the changelog.
+        commit: The commit of that; None where it is gone.
+        run_id: Of the run of the query.
+        planned_at: When Spark planned the batch, microseconds since 1970 UTC.
+
+    Raises:
+        InvalidInput: It is another one: its rows would be lost.
+    """
+    if commit is not None and run_id in commit.writer:
+        raise InvalidInput(
+            f"Batch {batch_id} of store group {commit.group} was committed already in this run: call one "
+            "sink once for each batch, and give it all stores of the group (stores=[StoreOutput(…), …])."
+        )
+    if batch_id < last.batch_id or (commit is not None and planned_at > commit.committed_at):
+        raise InvalidInput(
+            f"Batch {batch_id} was planned anew, and the changelog has batches of this query up to "
+            f"{last.batch_id}: the checkpoint is older than the changelog. Start the query with the "
+            "checkpoint that belongs to it, or with a new one."
+        )
+
+
+def _warn_of_gap(run: _Run, last: CommittedBatch | None, batch_id: int) -> None:
+    """A job may leave batches out; else they are lost."""
+    if last is not None and batch_id > last.batch_id + 1:
+        _LOG.warning(
+            "The changelog has batches of query %s up to %d, and the next one is %d: unless those between "
+            "were left out, the checkpoint is newer than the changelog, and their rows are missing.",
+            run.query_id,
+            last.batch_id,
+            batch_id,
+        )
 
 
 class LiveStateSink:
@@ -152,12 +195,16 @@ class LiveStateSink:
         batch = Batch(frame, run.query_id, batch_id, watermark)
         with quiet_stop(frame.sparkSession, batch.name):
             committer = self._committer_for(run, frame)
-            if committer.is_committed(batch):
+            last = committer.writer.last_batch(run.query_id)
+            if last is None or batch_id > last.batch_id:
+                _warn_of_gap(run, last, batch_id)
+                committer.commit(batch)
+            else:
+                commit = committer.last_commit(run.query_id)
+                check_repeat(batch_id, last, commit, run.run_id, planned_at(frame, run.query_id))
                 # Spark wants its own state of the batch all the same, and makes it while the rows are
                 # computed.
                 frame.write.format("noop").mode("overwrite").save()
-            else:
-                committer.commit(batch)
 
     def _committer_for(self, run: _Run, frame: DataFrame) -> Committer:
         if self._committer is None or run != self._run:

@@ -1,8 +1,8 @@
-"""The watermark of a streaming query, as its batches see it.
+"""What a streaming query plans its batches with: the watermark, and when it planned them.
 
-Spark fixes a batch's watermark before it runs it, and keeps it in the metadata of the batch's offsets
-(`batchWatermarkMs`). A frame in `foreachBatch` does not lead there, but the query's id does: all sessions of
-a driver share a map of the queries that run.
+Spark fixes both before it runs a batch, and keeps them in the metadata of the batch's offsets
+(`batchWatermarkMs`, `batchTimestampMs`): a batch that is run again has what it had. A frame in `foreachBatch`
+does not lead there, but the query's id does: all sessions of a driver share a map of the queries that run.
 """
 
 from __future__ import annotations
@@ -23,10 +23,18 @@ def batch_watermark(frame: DataFrame, query_id: str) -> int | None:
         No event before it is waited for, microseconds since 1970 UTC. None while the query has seen no event,
         and of a query without one.
     """
-    milliseconds = int(
-        _running_query(frame, query_id).getLatestExecutionContext().offsetSeqMetadata().batchWatermarkMs()
-    )
+    milliseconds = int(_offset_metadata(frame, query_id).batchWatermarkMs())
     return milliseconds * 1000 if milliseconds > 0 else None
+
+
+def planned_at(frame: DataFrame, query_id: str) -> int:
+    """When the batch was planned that is being run, microseconds since 1970 UTC.
+
+    Args:
+        frame: The batch's frame, in `foreachBatch`.
+        query_id: Its streaming query.
+    """
+    return int(_offset_metadata(frame, query_id).batchTimestampMs()) * 1000
 
 
 def has_watermark(frame: DataFrame, query_id: str) -> bool:
@@ -37,6 +45,10 @@ def has_watermark(frame: DataFrame, query_id: str) -> bool:
         query_id: The query.
     """
     return _declares_watermark(_running_query(frame, query_id).logicalPlan())
+
+
+def _offset_metadata(frame: DataFrame, query_id: str) -> Any:
+    return _running_query(frame, query_id).getLatestExecutionContext().offsetSeqMetadata()
 
 
 def _running_query(frame: DataFrame, query_id: str) -> Any:

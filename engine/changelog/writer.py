@@ -158,6 +158,10 @@ class Writer:
         """The epoch to stage files for."""
         return Epoch(self._head.epoch + 1)
 
+    def last_batch(self, query_id: str) -> CommittedBatch | None:
+        """The last batch of a streaming query that is in the changelog; None where that has none."""
+        return self._head.batches.get(query_id)
+
     def committed_epoch(self, query_id: str, batch_id: int) -> Epoch | None:
         """Whether a batch of a streaming query is in the changelog already.
 
@@ -170,7 +174,7 @@ class Writer:
             An epoch by which the batch is visible: its own if it is the query's last one. None if it is not
             in.
         """
-        last = self._head.batches.get(query_id)
+        last = self.last_batch(query_id)
         return last.epoch if last is not None and batch_id <= last.batch_id else None
 
     def append(

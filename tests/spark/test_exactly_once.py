@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -106,6 +107,73 @@ def test_a_repeated_batch_changes_nothing(numbers: FileStream, uri: str, tmp_pat
     )
     assert contents(uri, "numbers") == {**before, (3,): {"number": 3, "text": "NEW"}}
     assert [commit.batch_id for commit in commits(uri, "numbers")] == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("batches", [1, 2])
+def test_a_checkpoint_that_is_older_than_the_changelog_is_refused(
+    numbers: FileStream, uri: str, tmp_path: Path, batches: int
+) -> None:
+    """Spark plans what follows it anew: with other rows than the batches of those numbers had."""
+    checkpoint, older = tmp_path / "checkpoint", tmp_path / "older"
+
+    def write(there: Path) -> None:
+        drain(numbers.frame(), LiveStateSink(changelog=uri, store="numbers", key=["number"]), there, "append")
+
+    write(checkpoint)
+    shutil.copytree(checkpoint, older)
+    for number in range(batches):
+        numbers.add([{"number": 100 + number, "text": "before"}])
+        write(checkpoint)
+    numbers.add([{"number": 200, "text": "after"}])
+    with pytest.raises(StreamingQueryException, match="the checkpoint is older than the changelog"):
+        write(older)
+
+
+def test_a_job_goes_on_behind_a_restored_changelog(numbers: FileStream, uri: str, tmp_path: Path) -> None:
+    """With a newer checkpoint, less the batches that the changelog lacks: as docs/backup.md says."""
+    checkpoint, restored = tmp_path / "checkpoint", tmp_path / "restored"
+
+    def write(there: str) -> None:
+        sink = LiveStateSink(changelog=there, store="numbers", key=["number"])
+        drain(numbers.frame(), sink, checkpoint, "append")
+
+    write(uri)
+    shutil.copytree(tmp_path / "changelog", restored)
+    for number in range(2):
+        numbers.add([{"number": 100 + number, "text": "lost with the changelog"}])
+        write(uri)
+    numbers.add([{"number": 200, "text": "new"}])
+    last = max(commit.batch_id or 0 for commit in commits(str(restored), "numbers"))
+    for file in [*(checkpoint / "offsets").iterdir(), *(checkpoint / "commits").iterdir()]:
+        name = file.name.removeprefix(".").removesuffix(".crc")
+        if name.isdecimal() and int(name) > last:
+            file.unlink()
+    write(str(restored))
+    rows = [row for batch in numbers.added for row in batch]
+    assert contents(str(restored), "numbers") == sort_by_key(rows, "number")
+
+
+def test_a_batch_is_given_to_one_sink_once(numbers: FileStream, uri: str, tmp_path: Path) -> None:
+    first, second = (LiveStateSink(changelog=uri, group="g", store=store, key=["number"]) for store in "ab")
+
+    def write_both(batch: DataFrame, number: int) -> None:
+        first(batch, number)
+        second(batch, number)
+
+    with pytest.raises(
+        StreamingQueryException, match="was committed already in this run: call one sink once"
+    ):
+        drain(numbers.frame(), write_both, tmp_path / "both", "append")
+    alone = LiveStateSink(changelog=uri, store="c", key=["number"])
+
+    def write_twice(batch: DataFrame, number: int) -> None:
+        alone(batch.where("number < 2"), number)
+        alone(batch.where("number >= 2"), number)
+
+    with pytest.raises(
+        StreamingQueryException, match="was committed already in this run: call one sink once"
+    ):
+        drain(numbers.frame(), write_twice, tmp_path / "twice", "append")
 
 
 def test_a_new_checkpoint_makes_new_epochs(numbers: FileStream, uri: str, tmp_path: Path) -> None:

@@ -76,8 +76,8 @@ def test_a_disk_that_is_full_behind_a_commit_does_not_deny_it(
             patched.setattr(local_objects, failing, fail)
         with suppress(Unavailable):
             appender.commit(staged)
-    epoch = changelog.newest_epoch("plays")
-    commit = Changelog.open(str(tmp_path)).read_commit("plays", epoch)
+    epoch = changelog.newest_epoch(PLAYS.group)
+    commit = Changelog.open(str(tmp_path)).read_commit(PLAYS.group, epoch)
     assert commit is not None
     assert commit.files
     assert len(read(Changelog.open(str(tmp_path)), epoch)) == 20_000
