@@ -47,7 +47,8 @@ def partition_rows(
 
     Raises:
         InvalidInput: A column is missing, unknown, there twice, or of another type (the message shows both
-            definitions), or a key is null (it names store, batch and column).
+            definitions), a key is null, or a value is damaged, such as text that is not UTF-8 (it names
+            store, batch and column).
         LimitExceeded: A column of text or bytes is longer than 2 GiB.
     """
     names = _matching_names(definition, rows.schema, tombstone_column, batch_name)
@@ -173,6 +174,15 @@ def _canonical_column(
 ) -> pa.Array:
     column = rows.column(name)
     target = definition.row_schema.field(name).type
+    try:
+        # Hosts take nothing else from the changelog: what is committed all the same stops them.
+        column.validate(full=True)
+    except pa.ArrowInvalid as error:
+        raise InvalidInput(
+            f"Store {definition.name}, {batch_name}: the column {name} holds what is no {sql_type(target)} "
+            f"({str(error).splitlines()[0]}); text must be UTF-8, other bytes are a BLOB. Nothing of the "
+            "batch was committed."
+        ) from error
     if column.type != target:
         if not _casts(column.type, target):
             raise _mismatch(definition, rows.schema, batch_name)

@@ -12,6 +12,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from engine.errors import InvalidInput, NotFound
+from engine.model.damaged_rows import check_rows
 from engine.model.sql_types import canonical_type, sql_type
 
 FileFormat = Literal["parquet", "csv", "arrow"]
@@ -122,6 +123,8 @@ def _translate_errors(file: Path, batches: Iterator[pa.RecordBatch]) -> Iterator
     while True:
         try:
             batch = next(batches, None)
+            if batch is not None:
+                check_rows(batch)
         except (pa.ArrowException, OSError) as error:
             raise InvalidInput(
                 f"{file.name} is damaged behind row {rows:,}: {_first_line(error)}."

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from typing import Any, Protocol
@@ -34,6 +33,8 @@ from flight_server.wire.text_sizes import check_command
 from flight_server.wire.tickets import Statement, parse_ticket
 
 LONGEST_HOLD = 600.0
+MAX_RATE = 1e15
+"""Bytes a second of a scrub; as good as no limit."""
 """Seconds for which an epoch can be held at once."""
 _CANCELLING = 2
 _CLOSED = 1
@@ -376,7 +377,7 @@ def _parse_scrub(body: bytes) -> tuple[str, float | None]:
         raise wanted from error
     is_number = isinstance(rate, int | float) and not isinstance(rate, bool)
     if step not in ("begin", "cancel", "status") or (
-        rate is not None and not (is_number and math.isfinite(rate) and rate > 0)
+        rate is not None and not (is_number and 0 < rate <= MAX_RATE)
     ):
         raise wanted
     return step, rate

@@ -29,6 +29,7 @@ from flight_server.server.activity import Activity, ActivityStatement, parse_act
 from flight_server.server.arrivals import Arrival
 from flight_server.server.audit import AuditedCall, AuditLog
 from flight_server.server.callers import Callers
+from flight_server.server.json_values import json_array
 from flight_server.server.ledger import Ledger
 from flight_server.server.limits import HeldSlot, ServerLimits, share_of
 from flight_server.server.result_streams import Terms, catalog_stream, result_stream, table_stream
@@ -624,30 +625,3 @@ def _count_table(audited: AuditedCall, result: QueryResult) -> None:
     audited.note_result(result)
     audited.count(result.table.num_rows, result.table_bytes)
     audited.end()
-
-
-def json_array(name: str, value: object, wanted: pa.DataType | None) -> pa.Array:
-    """A value of a JSON ticket as a column of one row.
-
-    Args:
-        name: The parameter's name.
-        value: Its value. A text stands for values of all types that JSON has no form for: dates, decimals and
-            the like.
-        wanted: Type that the statement wants; None: the type that fits the value.
-
-    Returns:
-        An array of that type; a text for a moment stays one, which the service converts.
-
-    Raises:
-        InvalidInput: The value is not of it.
-    """
-    try:
-        if wanted is not None and isinstance(value, str) and not pa.types.is_string(wanted):
-            text = pa.array([value], pa.string())
-            return text if pa.types.is_timestamp(wanted) and wanted.tz is not None else text.cast(wanted)
-        return pa.array([value], wanted)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        wants = f": the statement wants {wanted}" if wanted is not None else ""
-        raise InvalidInput(
-            f"Parameter {name} cannot be the JSON value {str(value)[:100]!r}{wants}."
-        ) from error

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from engine.errors import InvalidInput, NotFound
 from engine.model.catalog_names import CATALOG, SCHEMA
 from engine.model.read_point import NEWEST, ReadPoint
+from flight_server.wire.json_bodies import parse_json
 from flight_server.wire.read_point_options import (
     READ_POINT_OPTIONS,
     parse_flag,
@@ -172,12 +173,12 @@ def parse_cookies(headers: Iterable[str]) -> SessionOptions:
 
 def _parse_cookie(value: str) -> SessionOptions:
     try:
-        document = json.loads(base64.urlsafe_b64decode(value + "=" * (-len(value) % 4)))
+        document = parse_json(base64.urlsafe_b64decode(value + "=" * (-len(value) % 4)))
         found = _LATER_COOKIE_FIELDS | document
         dialect, timeout, parallel, *read_point = (found[name] for name in _COOKIE_FIELDS)
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise InvalidInput("The session cookie is not one of this host's: connect anew.") from error
-    if not isinstance(dialect, str):
+    if not isinstance(dialect, str) or not dialect.isascii():
         raise InvalidInput("The session cookie is not one of this host's: connect anew.")
     return SessionOptions(
         dialect,

@@ -18,7 +18,6 @@ A prepared-statement handle is the first of these. Read points are the fields of
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -56,6 +55,8 @@ MAX_PARAMETER_VALUES = 2 << 20
 """Of lists, structs and maps, all that is in them counts: the engine takes parameters as Python's objects."""
 _PLAIN_TYPES = frozenset({pa.int64().id, pa.string().id})
 _JSON_FIELDS = frozenset(READ_POINT_OPTIONS) | {"sql", "parameters", "dialect", "timeout"}
+MAX_SECONDS = 1e15
+"""A time limit as good as none, which all that reckons with times can bear."""
 _LEAST_SECONDS = 0.001
 """What is left of a time that has run out: enough to be told so."""
 
@@ -455,7 +456,7 @@ def checked_timeout(timeout: object) -> float | None:
     """
     if timeout is None:
         return None
-    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not (0 < timeout < math.inf):
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not (0 < timeout <= MAX_SECONDS):
         raise InvalidInput("The timeout must be a number of seconds above 0.")
     return float(timeout)
 

@@ -105,6 +105,8 @@ REPEATED: Sequence[tuple[str, str, str, str]] = (
     ("SELECT ", "typeof(l)", ", ", " FROM w"),
     ("SELECT k FROM w WHERE x IN (", "?", ", ", ")"),
     ("SELECT k FROM w WHERE ", "l = ?", " OR ", ""),
+    ("SELECT k FROM w WHERE ", "m = ?", " OR ", ""),
+    ("SELECT k FROM w WHERE m IN (", "?", ", ", ")"),
     ("SELECT * FROM w ", "JOIN w USING (k)", " ", ""),
     ("DESCRIBE SELECT ", "*", ", ", " FROM t"),
     ("SUMMARIZE SELECT ", "*", ", ", " FROM t"),

@@ -59,7 +59,7 @@ def rows() -> pa.Table:
 
 
 def wide_rows() -> pa.Table:
-    """Of the store `w`: few, with a struct of many fields."""
+    """Of the store `w`: few, with a struct of many fields, a list and a map."""
     fields = pa.struct([(f"f{number}", pa.int64()) for number in range(WIDE_FIELDS)])
     row = dict.fromkeys((field.name for field in fields), 7)
     return pa.table(
@@ -67,6 +67,7 @@ def wide_rows() -> pa.Table:
             "k": pa.array(range(WIDE_ROWS), pa.int64()),
             "x": pa.array([row] * WIDE_ROWS, fields),
             "l": pa.array([[row]] * WIDE_ROWS, pa.list_(pa.field("item", fields))),
+            "m": pa.array([[("a", 1)]] * WIDE_ROWS, pa.map_(pa.string(), pa.int64())),
         }
     )
 

@@ -19,7 +19,17 @@ DIALECT_HEADER = "livestate-dialect"
 DIALECTS = ("duckdb", "duckdb", "duckdb", "spark", "snowflake", "postgres", "bigquery")
 _VALUES = (
     *(1, -1, 2**63 - 1, 0.5, float("nan"), "x", "x" * 5000, "", None, b"\0", True),
-    *([1, 2], ["a"] * 1000, {"a": 1}, {"a": [{"b": None}]}),
+    *(
+        [1, 2],
+        ["a"] * 1000,
+        {"a": 1},
+        {"a": [{"b": None}]},
+        [None],
+        [[None]],
+        [[None, 1]],
+        [1.5],
+        {"a": None},
+    ),
 )
 
 

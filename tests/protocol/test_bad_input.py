@@ -170,6 +170,7 @@ def _run(client: flight.FlightClient, answer: bytes) -> list[str]:
         ("livestate.scrub", b'{"do": "harm"}', "begin"),
         ("livestate.scrub", b'{"do": "begin", "rate": 0}', "above 0"),
         ("livestate.scrub", b'{"do": "begin", "rate": NaN}', "above 0"),
+        ("livestate.scrub", b'{"do": "begin", "rate": 1' + b"0" * 400 + b"}", "above 0"),
         ("livestate.scrub", b'{"do": "begin", "rate": true}', "above 0"),
         ("FlyToTheMoon", b"", "FlyToTheMoon"),
         ("x" * 100_000, b"", "There is no action"),

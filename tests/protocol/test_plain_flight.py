@@ -44,6 +44,34 @@ def test_the_result_says_which_epoch_it_read(plain: flight.FlightClient) -> None
 
 
 @pytest.mark.parametrize(
+    ("condition", "parameters"),
+    [
+        ("id = $a", {"a": 1.5}),
+        ("id = ? AND name <> ?", [1.5, ""]),
+        ("id >= $a AND id < 2", {"a": 1.9}),
+        ("id = ?", [2**63]),
+        ("id = $a", {"a": 2**70}),
+        ("amount = $a", {"a": 12345.6}),
+        ("tags = $a", {"a": ["a", "b"]}),
+        ("counts = $a", {"a": {"k": 8}}),
+    ],
+)
+def test_a_value_of_json_is_no_other_value(
+    plain: flight.FlightClient, condition: str, parameters: object
+) -> None:
+    ticket = {"sql": f"SELECT id FROM typed WHERE {condition}", "parameters": parameters}
+    assert get(plain, ticket)["id"].to_pylist() == []
+
+
+@pytest.mark.parametrize("value", [[None], [["k"]], {"k": 7.5}, {"k": "x"}, 5, True])
+def test_what_is_no_map_ends_the_call_alone(plain: flight.FlightClient, value: object) -> None:
+    with pytest.raises(pa.ArrowInvalid, match="Parameter 1"):
+        get(plain, {"sql": "SELECT id FROM typed WHERE counts = ?", "parameters": [value]})
+    found = get(plain, {"sql": "SELECT id FROM typed WHERE counts = ?", "parameters": [{"k": 7}]})
+    assert found["id"].to_pylist() == [1]
+
+
+@pytest.mark.parametrize(
     ("condition", "value"),
     [
         ("id = ?", 1),
@@ -89,9 +117,11 @@ def test_json_carries_named_parameters_dialect_and_timeout(plain: flight.FlightC
         ({"sql": "SELECT 1", "timeout": -1}, "timeout"),
         ({"sql": "SELECT 1", "timeout": "soon"}, "timeout"),
         ({"sql": "SELECT 1", "timeout": True}, "timeout"),
+        ({"sql": "SELECT 1", "timeout": 10**400}, "timeout"),
+        ({"sql": "SELECT title FROM songs WHERE song_id = ANY(?)", "parameters": [[1.5]]}, "Parameter 1"),
         ({"sql": "SELECT title FROM songs WHERE song_id = ?", "parameters": ["x"]}, "Parameter 1"),
         ({"sql": "SELECT title FROM songs WHERE song_id = ?", "parameters": [[1]]}, "Parameter 1"),
-        ({"sql": "SELECT title FROM songs WHERE song_id = ?", "parameters": [2**70]}, "Parameter 1"),
+        ({"sql": "SELECT title FROM songs WHERE song_id = ?", "parameters": [10**50]}, "Parameter 1"),
         (
             {"sql": "SELECT title FROM songs WHERE song_id = ?", "parameters": [1, 2]},
             "has 1 parameter, and values were given for 2",

@@ -151,6 +151,8 @@ def test_adbc_sends_options_as_headers_or_cookies(uri: str) -> None:
         "!",
         "e30",
         base64.urlsafe_b64encode(b"[]").decode(),
+        base64.urlsafe_b64encode(b"[" * 3000).decode(),
+        base64.urlsafe_b64encode(b'{"dialect": "\\ud800", "timeout_seconds": null}').decode(),
         base64.urlsafe_b64encode(b'{"dialect": 1, "timeout_seconds": null}').decode(),
     ],
 )

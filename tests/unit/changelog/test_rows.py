@@ -167,6 +167,22 @@ def test_a_null_key_names_store_batch_column_and_row() -> None:
         partition_rows(PLAYS, table, batch_name="batch 4")
 
 
+@pytest.mark.parametrize("where", ["key", "value", "list"])
+def test_text_that_is_none_is_refused(where: str) -> None:
+    """Hosts refuse what is damaged in the changelog, and do not get beyond it."""
+    schema = pa.schema([("key", pa.string()), ("value", pa.string()), ("list", pa.list_(pa.string()))])
+    store = define_store("t", schema, ["key"], partitions=2)
+    broken = pa.array([b"a", b"\xff"]).view(pa.string())
+    columns = {"key": pa.array(["a", "b"]), "value": pa.array(["a", None]), "list": pa.array([["a"], None])}
+    columns[where] = (
+        pa.ListArray.from_arrays(pa.array([0, 1, 2], pa.int32()), broken) if where == "list" else broken
+    )
+    with pytest.raises(
+        InvalidInput, match=rf"batch 7: the column {where} holds what is no VARCHAR.*must be UTF-8"
+    ):
+        partition_rows(store, pa.table(columns), batch_name="batch 7")
+
+
 def test_tombstones() -> None:
     single = define_store("single", PLAYS.schema, ["song"], partitions=1)
     table = pa.table(
