@@ -83,11 +83,43 @@ OPERATORS = (
 """What may be written otherwise, and is no function."""
 
 
+_CASTS = (
+    *("CAST({0} AS %s)", "TRY_CAST({0} AS %s)", "SAFE_CAST({0} AS %s)", "{0}::%s", "CONVERT(%s, {0})"),
+    *("TRY_CONVERT(%s, {0})", "CONVERT({0}, %s)", "CAST({0} AS %s FORMAT 'YYYY')"),
+)
+_TYPES = (
+    *(
+        "VARCHAR(1)",
+        "CHAR(2)",
+        "TEXT",
+        "BINARY(1)",
+        "DECIMAL(3, 1)",
+        "TIMESTAMP(3)",
+        "TIMESTAMPTZ",
+        "TIME",
+        "DATE",
+    ),
+    *(
+        "BOOLEAN",
+        "JSON",
+        "VARIANT",
+        "OBJECT",
+        "UUID",
+        "INTERVAL DAY",
+        "INT",
+        "DOUBLE",
+        "BIT(3)",
+        "ARRAY<INT>",
+    ),
+)
+CASTS = tuple(cast % type_name for cast in _CASTS for type_name in _TYPES)
+
+
 def operators() -> Iterator[tuple[str, str]]:
     """Each operator in each dialect."""
     values = [f"(-zq{place}z)" for place in range(4)]
     for dialect in DIALECTS:
-        for operator in OPERATORS:
+        for operator in (*OPERATORS, *CASTS):
             yield dialect, f"SELECT {operator.format(*values)}"
 
 
@@ -135,6 +167,7 @@ def test_what_nests_is_not_written_many_times(dialect: str) -> None:
         ("spark", "array_agg(", " ORDER BY a DESC NULLS LAST)"),
         ("snowflake", "DIV0NULL(1, ", ")"),
         ("spark", "SORT_ARRAY(", ")"),
+        ("snowflake", "TRY_CAST(", " AS VARCHAR(1))"),
         ("bigquery", "SAFE_CAST(ARRAY(SELECT AS STRUCT ", ") AS VARCHAR)"),
     ],
 )
