@@ -42,11 +42,19 @@ class LivestateCompiler(compiler.SQLCompiler):
 
     def visit_regexp_match_op_binary(self, binary: Any, operator: Any, **kw: Any) -> str:
         """`column.regexp_match(…)`, which finds the pattern anywhere."""
-        return f"regexp_matches({self.process(binary.left, **kw)}, {self.process(binary.right, **kw)})"
+        arguments = [self.process(binary.left, **kw), self.process(binary.right, **kw)]
+        flags = binary.modifiers.get("flags")
+        if flags is not None:
+            arguments.append(self.render_literal_value(flags, types.String()))
+        return f"regexp_matches({', '.join(arguments)})"
 
     def visit_not_regexp_match_op_binary(self, binary: Any, operator: Any, **kw: Any) -> str:
         """Its opposite."""
         return f"NOT {self.visit_regexp_match_op_binary(binary, operator, **kw)}"
+
+    def visit_bitwise_xor_op_binary(self, binary: Any, operator: Any, **kw: Any) -> str:
+        """`column.bitwise_xor(…)`; `^` is a power."""
+        return f"xor({self.process(binary.left, **kw)}, {self.process(binary.right, **kw)})"
 
     def visit_ilike_op_binary(self, binary: Any, operator: Any, **kw: Any) -> str:
         """`column.ilike(…)`."""

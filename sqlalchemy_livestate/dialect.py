@@ -8,7 +8,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-from sqlalchemy import exc, pool, text
+from sqlalchemy import exc, pool, text, types
 from sqlalchemy.engine import URL, default
 
 from sqlalchemy_livestate.addresses import driver_options
@@ -18,7 +18,7 @@ from sqlalchemy_livestate.compiler import (
     LivestateIdentifierPreparer,
     LivestateTypeCompiler,
 )
-from sqlalchemy_livestate.types import type_of
+from sqlalchemy_livestate.types import Binary, type_of
 
 MAIN = "main"
 _AUTOCOMMIT = "AUTOCOMMIT"
@@ -49,6 +49,7 @@ class LivestateDialect(default.DefaultDialect):
     type_compiler = LivestateTypeCompiler
     type_compiler_cls = LivestateTypeCompiler
     preparer = LivestateIdentifierPreparer
+    colspecs = {types.LargeBinary: Binary}  # noqa: RUF012  as SQLAlchemy's own dialects have it
     supports_statement_cache = True
     supports_native_boolean = True
     supports_native_decimal = True

@@ -28,6 +28,15 @@ class NestedType(types.UserDefinedType[Any]):
         return self.name
 
 
+class Binary(types.LargeBinary):
+    """Bytes, which the driver takes as they are."""
+
+    cache_ok = True
+
+    def bind_processor(self, dialect: Any) -> None:
+        """Nothing is to be done: SQLAlchemy would ask the driver for a type of its own."""
+
+
 _TYPES: Mapping[str, Callable[[], types.TypeEngine[Any]]] = {
     "TINYINT": types.SMALLINT,
     "SMALLINT": types.SMALLINT,
