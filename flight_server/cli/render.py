@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 
 from engine.errors import MISTAKES_OF_CALLER, InvalidInput, LivestateError, Unauthenticated
@@ -32,6 +33,12 @@ NARROWEST_COLUMN = 7
 one under the other.
 """
 _LEAST_NORMAL_FLOAT = 1.1754943508222875e-38
+_A_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+_FIRST_OF_PERIOD = (dt.date(2000, 1, 1) - dt.date(1970, 1, 1)).days
+_FIRST_DAY, _LAST_DAY = ((day - dt.date(1970, 1, 1)).days for day in (dt.date.min, dt.date.max))
+_INFINITE_DAYS = {2**31 - 1: "infinity", -(2**31 - 1): "-infinity"}
+_INFINITE_MOMENTS = {2**63 - 1: "infinity", -(2**63 - 1): "-infinity"}
+"""As DuckDB has them."""
 _PROOFS = (
     "Give the token with --token-file FILE or in LIVESTATE_TOKEN, log in with --user NAME, or show a "
     "certificate with --certificate FILE and --key FILE."
@@ -278,8 +285,50 @@ def python_values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
     """The values of a column in Python, where a FLOAT is the number with the fewest digits that is read back
     as it.
     """
-    values = column.to_pylist()
+    try:
+        values = column.to_pylist()
+    except (ValueError, OverflowError, pa.ArrowException):
+        values = [_wide_value(scalar) for scalar in column]
     return [_shorten(value, column.type) for value in values] if _has_floats(column.type) else values
+
+
+def _wide_value(scalar: pa.Scalar) -> Any:
+    """A value in Python, with a text for each date and time that Python does not know."""
+    if not scalar.is_valid:
+        return None
+    if pa.types.is_struct(scalar.type):
+        return {field.name: _wide_value(scalar[field.name]) for field in scalar.type}
+    if pa.types.is_map(scalar.type):
+        return [(_wide_value(pair["key"]), _wide_value(pair["value"])) for pair in scalar.values]
+    if pa.types.is_list(scalar.type):
+        return [_wide_value(item) for item in scalar.values]
+    try:
+        return scalar.as_py()
+    except (ValueError, OverflowError, pa.ArrowException):
+        return _moment_text(scalar)
+
+
+def _moment_text(scalar: pa.Scalar) -> str:
+    """A date or a timestamp as SQL writes it."""
+    if pa.types.is_date(scalar.type):
+        return _INFINITE_DAYS.get(scalar.value) or _day_text(scalar.value)
+    if scalar.value in _INFINITE_MOMENTS:
+        return _INFINITE_MOMENTS[scalar.value]
+    a_second = _A_SECOND[scalar.type.unit]
+    seconds, fraction = divmod(scalar.value, a_second)
+    days, second = divmod(seconds, 86_400)
+    time = f"{second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}"
+    digits = len(str(a_second)) - 1
+    tail = f".{fraction:0{digits}}" if fraction else ""
+    return f"{_day_text(days)} {time}{tail}{'Z' if scalar.type.tz else ''}"
+
+
+def _day_text(days: int) -> str:
+    """A day since 1970-01-01 in the proleptic Gregorian calendar, which begins anew every 146,097 days."""
+    periods, rest = divmod(days - _FIRST_OF_PERIOD, 146_097)
+    found = dt.date(2000, 1, 1) + dt.timedelta(days=rest)
+    year = found.year + 400 * periods
+    return f"{year:04}-{found:%m-%d}" if year > 0 else f"{1 - year:04}-{found:%m-%d} (BC)"
 
 
 def _has_floats(arrow_type: pa.DataType) -> bool:
@@ -351,10 +400,15 @@ def _json_value(value: Any) -> Any:
 
 
 def _text_type(arrow_type: pa.DataType) -> pa.DataType:
-    return pa.string() if pa.types.is_nested(arrow_type) or pa.types.is_binary(arrow_type) else arrow_type
+    is_text = (
+        pa.types.is_nested(arrow_type) or pa.types.is_binary(arrow_type) or pa.types.is_interval(arrow_type)
+    )
+    return pa.string() if is_text else arrow_type
 
 
 def _text_column(column: pa.Array) -> pa.Array:
+    if pa.types.is_date(column.type) or pa.types.is_timestamp(column.type):
+        _check_years(column)
     if _text_type(column.type) == column.type:
         return column
     plain = (_json_value(value) for value in python_values(column))
@@ -367,12 +421,36 @@ def _text_column(column: pa.Array) -> pa.Array:
     )
 
 
+def _check_years(column: pa.Array) -> None:
+    """Refuse what Arrow would write as another time."""
+    bounds = pc.min_max(column)
+    for scalar in (bounds["min"], bounds["max"]):
+        if not scalar.is_valid:
+            continue
+        days = scalar.value if pa.types.is_date32(column.type) else scalar.value // _a_day(column.type)
+        if not _FIRST_DAY <= days <= _LAST_DAY:
+            raise InvalidInput(
+                f"CSV has no form for {_moment_text(scalar)}, which is outside the years 1 to 9999: cast the "
+                "column to VARCHAR."
+            )
+
+
+def _a_day(arrow_type: pa.DataType) -> int:
+    return 86_400_000 if pa.types.is_date(arrow_type) else 86_400 * _A_SECOND[arrow_type.unit]
+
+
 def _distinct(names: Sequence[str]) -> list[str]:
-    seen: dict[str, int] = {}
+    """Names of which no two are the same: a number stands behind those that were there before."""
+    asked, taken = set(names), set[str]()
+    counts: dict[str, int] = {}
     distinct = []
     for name in names:
-        seen[name] = seen.get(name, 0) + 1
-        distinct.append(name if seen[name] == 1 else f"{name}_{seen[name]}")
+        unique = name
+        while unique in taken or (unique != name and unique in asked):
+            counts[name] = counts.get(name, 1) + 1
+            unique = f"{name}_{counts[name]}"
+        taken.add(unique)
+        distinct.append(unique)
     return distinct
 
 

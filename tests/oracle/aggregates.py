@@ -36,6 +36,10 @@ class Aggregates:
         if random.random() < 0.18 and made.sql.endswith(")"):
             self.scalars.used.add("filter")
             made = replace(made, sql=f"{made.sql} FILTER (WHERE {self.scalars.condition(1)})")
+        if not windowed and random.random() < 0.04 and self.reads(made):
+            # It is of this SELECT all the same.
+            self.scalars.used.add("aggregate in a subquery")
+            made = replace(made, sql=f"(SELECT {made.sql})")
         return replace(made, name="")
 
     def argument(

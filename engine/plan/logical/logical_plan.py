@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 from sqlglot import exp
 
 from engine.plan.logical.column_types import ColumnTypes
+from engine.plan.logical.outer_aggregates import has_outer_aggregate
 from engine.plan.logical.plan import LogicalPlan
 from engine.plan.logical.resolve import resolve, resolve_query
 from engine.plan.logical.rewrite import CteRewrite, Draft, PlanRewrite, Rewrite, SelectRewrite
 from engine.plan.logical.rewrites import REWRITES
-from engine.plan.logical.scopes import Scope
+from engine.plan.logical.scopes import Scope, Uncertain
 from engine.sql.bind import BoundStatement
 
 MAX_REFERENCES = 64
@@ -26,13 +27,16 @@ def logical_plan(bound: BoundStatement, rewrites: Sequence[Rewrite] = REWRITES) 
         rewrites: What betters the plan, in this order.
 
     Returns:
-        The plan; None where a name of the statement is uncertain, or where it is too large or too deep.
+        The plan; None where a name of the statement is uncertain, where a subquery has an aggregate of the
+        SELECT around it, or where the statement is too large or too deep.
     """
     if len(bound.references) > MAX_REFERENCES:
         return None
     try:
         plan = resolve(bound)
-        return None if plan is None else _rewrite_plan(plan, rewrites)
+        if plan is None or any(map(has_outer_aggregate, plan.queries)):
+            return None
+        return _rewrite_plan(plan, rewrites)
     except RecursionError:
         return None
 
@@ -57,9 +61,13 @@ def query_plan(
         The plan.
 
     Raises:
-        Uncertain: A name of the query is uncertain, or means something of the SELECTs around it.
+        Uncertain: A name of the query is uncertain, or means something of the SELECTs around it; or a
+            subquery has an aggregate of the SELECT around it.
     """
-    return _rewrite_plan(resolve_query(bound, query, withs, outer), rewrites)
+    plan = resolve_query(bound, query, withs, outer)
+    if any(map(has_outer_aggregate, plan.queries)):
+        raise Uncertain
+    return _rewrite_plan(plan, rewrites)
 
 
 def _rewrite_plan(plan: LogicalPlan, rewrites: Sequence[Rewrite]) -> LogicalPlan:

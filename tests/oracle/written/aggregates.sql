@@ -521,3 +521,33 @@ SELECT song, max_by(n, ok ORDER BY k DESC) FROM plays GROUP BY song
 SELECT song, arg_min_null(n, ok ORDER BY k), arg_max(k, ok ORDER BY k) FILTER (WHERE n > 0) FROM plays GROUP BY song
 ;;
 SELECT arg_min(k, ok ORDER BY usr DESC, k), arg_max_null(k, ok ORDER BY n DESC NULLS LAST, k DESC) FROM plays
+;;
+SELECT (SELECT sum(u.rank)) FROM users u
+;;
+SELECT (SELECT sum(u.rank)) FROM users u LIMIT 1
+;;
+SELECT (SELECT sum(u.rank)) x FROM users u ORDER BY x LIMIT 1
+;;
+SELECT count(*) FROM (SELECT (SELECT sum(u.rank)) s FROM users u) q
+;;
+SELECT country, rank FROM users u UNION ALL SELECT 'x', (SELECT max(u.rank)) FROM users u
+;;
+WITH c AS (SELECT (SELECT count(u.rank)) s FROM users u) SELECT * FROM c JOIN c d ON true
+;;
+SELECT 1 AS x FROM users u ORDER BY (SELECT sum(u.rank))
+;;
+SELECT (SELECT sum(u.rank) FROM songs s WHERE s.song = 's1') FROM users u
+;;
+SELECT EXISTS (SELECT 1 WHERE sum(u.rank) > 5), 5 IN (SELECT sum(u.rank)), ARRAY(SELECT sum(u.rank)) FROM users u
+;;
+SELECT (SELECT (SELECT sum(u.rank))), (SELECT sum(u.rank) FILTER (u.rank > 3)), (SELECT list(u.usr ORDER BY u.usr)) FROM users u
+;;
+SELECT country, (SELECT sum(u.rank)) FROM users u GROUP BY country
+;;
+SELECT u.usr, (SELECT sum(u.rank + s.len) FROM songs s) AS t, (SELECT count(*) FROM songs s WHERE s.len > u.rank) AS c FROM users u
+;;
+SELECT (SELECT sum(u.rank)) * (SELECT max(n) FROM plays) FROM users u
+;;
+SELECT u.usr FROM users u GROUP BY u.usr HAVING EXISTS (SELECT 1 FROM plays p WHERE p.n > max(u.rank))
+;;
+SELECT u.usr, x.s FROM users u, LATERAL (SELECT sum(u.rank) AS s) x

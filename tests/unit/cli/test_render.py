@@ -8,6 +8,7 @@ import decimal
 import io
 import json
 
+import duckdb
 import pyarrow as pa
 import pyarrow.csv
 import pytest
@@ -15,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from engine.errors import NotFound
+from engine.errors import InvalidInput, NotFound
 from engine.model.quantities import human_bytes
 from flight_server.cli.render import (
     display_text,
@@ -246,3 +247,34 @@ def test_sizes_and_durations() -> None:
         "4.20 s",
         "2.5 min",
     ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("DATE '20000-01-01'", "DATE 'infinity'", "DATE '0044-03-15 (BC)'", "DATE '290000-12-31'"),
+        *("TIMESTAMP '-infinity'", "TIMESTAMP '30000-01-02 03:04:05'", "TIMESTAMP '-0001-01-01 00:00:00'"),
+        *("TIMESTAMP_NS '2024-01-01 00:00:00.123456789'", "DATE '2400-02-29'", "DATE '10000-02-29'"),
+    ],
+)
+def test_times_that_python_does_not_know_are_shown_as_the_engine_shows_them(text: str) -> None:
+    sql = f"SELECT {text} AS v, CAST({text} AS VARCHAR) AS said, [{text}] AS listed"
+    rows = duckdb.execute(sql).fetch_arrow_table()
+    (shown,) = (display_text(value) for value in python_values(rows["v"]))
+    assert shown == rows["said"][0].as_py()
+    (listed,) = (display_text(value) for value in python_values(rows["listed"]))
+    assert (listed or "").replace("T", " ") == f'["{shown}"]'
+    out = io.BytesIO()
+    if text.startswith(("TIMESTAMP_NS", "DATE '2400")):
+        write_csv(rows.schema, rows.to_batches(), out)
+        assert (shown or "").encode() in out.getvalue()
+    else:
+        with pytest.raises(InvalidInput, match="outside the years 1 to 9999: cast the column to VARCHAR"):
+            write_csv(rows.schema, rows.to_batches(), out)
+
+
+def test_columns_of_one_name_get_names_that_nobody_has() -> None:
+    rows = pa.Table.from_arrays([pa.array([place]) for place in range(4)], names=["a", "a", "a_2", "a"])
+    out = io.BytesIO()
+    write_json(rows.schema, rows.to_batches(), out)
+    assert json.loads(out.getvalue()) == {"a": 0, "a_3": 1, "a_2": 2, "a_4": 3}
