@@ -1,8 +1,8 @@
 """Aggregates that stand in a subquery, and are of the SELECT around it.
 
-An aggregate all of whose columns are of SELECTs around its own is theirs, as the SQL standard says (ISO 9075-2,
-6.9, "aggregation query"): `SELECT (SELECT sum(u.rank)) FROM users u` has one row. Nothing else here looks for
-one there.
+An aggregate all of whose columns are of SELECTs around its own is theirs, as the SQL standard says of the
+"aggregation query" of a column (ISO 9075-2): `SELECT (SELECT sum(u.rank)) FROM users u` has one row. Nothing
+else here looks for one there.
 """
 
 from __future__ import annotations

@@ -259,7 +259,9 @@ def test_sizes_and_durations() -> None:
 )
 def test_times_that_python_does_not_know_are_shown_as_the_engine_shows_them(text: str) -> None:
     sql = f"SELECT {text} AS v, CAST({text} AS VARCHAR) AS said, [{text}] AS listed"
-    rows = duckdb.execute(sql).fetch_arrow_table()
+    relation = duckdb.sql(sql)
+    assert relation is not None
+    rows = relation.to_arrow_table()
     (shown,) = (display_text(value) for value in python_values(rows["v"]))
     assert shown == rows["said"][0].as_py()
     (listed,) = (display_text(value) for value in python_values(rows["listed"]))
