@@ -104,7 +104,8 @@ def back_up(
 
     Raises:
         NotFound: There is no such changelog or group, or an epoch that was asked for is not in it.
-        InvalidInput: Something else is where the backup is to go.
+        InvalidInput: Something else is where the backup is to go, or a backup of another history of this
+            changelog.
         Corrupt: Something in the changelog is damaged; the message names it.
         Unavailable: One of the two places cannot be reached.
         LimitExceeded: The disk is full.
@@ -116,6 +117,7 @@ def back_up(
     _check_groups(epochs, groups)
     marks = _Marks(backup.objects)
     _prepare_place(backup, marks, identity)
+    _check_history(changelog, backup)
     with ThreadPoolExecutor(_REQUESTS, "livestate-backup") as pool:
         copy = _Copy(changelog, backup.objects, pool)
         reached = {}
@@ -198,6 +200,24 @@ def _prepare_place(place: Changelog, marks: _Marks, identity: str) -> None:
             f"{place.uri} has a copy of another changelog: choose a place of its own; nothing was written "
             "there."
         )
+
+
+def _check_history(changelog: Changelog, backup: Changelog) -> None:
+    """Refuse a place with a backup of another history of a changelog that was restored since: its epochs
+    would be replaced one by one, and until the last of them neither history could be restored.
+    """
+    mark = finished_mark(backup)
+    for group, epoch in (mark.epochs or {}).items() if mark is not None else ():
+        common = Epoch(min(epoch, changelog.newest_epoch(group)))
+        try:
+            here, there = changelog.read_commit(group, common), backup.read_commit(group, common)
+        except Corrupt:
+            continue  # a backup is made again where the earlier one is damaged
+        if here is not None and there is not None and here.digest != there.digest:
+            raise InvalidInput(
+                f"{backup.uri} has a backup of another history of store group {group}: epoch {common:,} is "
+                "another one there. Choose another place; nothing was written there."
+            )
 
 
 def _taken_place(place: Changelog) -> str:

@@ -346,6 +346,22 @@ def test_epochs_may_be_dropped_under_a_copy(local: Changelog) -> None:
     assert content(backup) == content(local)
 
 
+def test_a_backup_of_another_history_stays_as_it_is(local: Changelog) -> None:
+    """The changelog was restored to an earlier epoch, and written on from there."""
+    append(local, range(6))
+    backup, restored = empty_place(), empty_place()
+    back_up_all(local, backup)
+    restore_all(backup, restored, plays=3)
+    back_up_all(restored, backup, plays=3)  # the same history, which ends sooner
+    back_up_all(local, backup)
+    before = content(backup)
+    append(restored, range(100, 103))
+    with pytest.raises(InvalidInput, match="a backup of another history of store group plays: epoch"):
+        back_up_all(restored, backup)
+    assert content(backup) == before
+    back_up_all(restored, empty_place())
+
+
 def test_places_that_are_taken(local: Changelog, tmp_path: Path) -> None:
     append(local, [1])
     other = Changelog.open(str(tmp_path / "other"))
