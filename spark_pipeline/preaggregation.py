@@ -5,6 +5,7 @@ state is the store's.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
@@ -13,6 +14,7 @@ from pyspark.sql.types import (
     BooleanType,
     DataType,
     DateType,
+    DecimalType,
     IntegerType,
     IntegralType,
     LongType,
@@ -28,6 +30,7 @@ _LG_REGISTERS = 12
 _KLL_SIZE = 200
 _REMOVED = "__removed"
 _EVENTS = "__events"
+_MOST_BIGINT, _LEAST_BIGINT = Decimal(2**63 - 1), Decimal(-(2**63))
 _HASHED = (IntegralType, StringType, BinaryType, BooleanType, DateType, TimestampType, TimestampNTZType)
 
 
@@ -68,7 +71,7 @@ def partial_rows(
             "with is_partial."
         )
     if isinstance(kind, Session):
-        return _fragments(events, key, kind, time)
+        return _fragments(events, store, key, kind, time)
     aggregates = [
         aggregate for column in kind.columns for aggregate in _aggregates(events, column, tombstones)
     ]
@@ -154,8 +157,14 @@ def _check(events: Sequence[str], store: str, plain: Sequence[str], columns: Seq
             )
 
 
-def _fragments(events: DataFrame, key: Sequence[str], kind: Session, time: str) -> DataFrame:
-    """Events of a key that are no further apart than the gap, in one row."""
+def _fragments(events: DataFrame, store: str, key: Sequence[str], kind: Session, time: str) -> DataFrame:
+    """Events of a key that are no further apart than the gap, in one row. Spark would leave out those without
+    a time.
+    """
+    missing = F.raise_error(
+        F.lit(f"Store {store}: the time {time} of an event is null; a key must not be null.")
+    )
+    events = events.withColumn(time, F.coalesce(F.col(time), missing))
     aggregates = [aggregate for column in kind.columns for aggregate in _aggregates(events, column, None)]
     ends = [F.min(time).alias(kind.start), F.max(time).alias(kind.end)]
     window = F.session_window(time, f"{kind.gap_microseconds} microseconds")
@@ -210,13 +219,26 @@ def _functions(
     if function is Function.QUANTILES:
         return [F.kll_sketch_agg_double(of.cast("double"), F.lit(_KLL_SIZE))]
     plain = {
-        Function.SUM: [F.sum],
-        Function.COUNT: [F.count],
-        Function.MIN: [F.min],
-        Function.MAX: [F.max],
-        Function.AVG: [F.sum, F.count],
+        Function.SUM: [_sum_at_limits(of, kind)],
+        Function.COUNT: [F.count(of)],
+        Function.MIN: [F.min(of)],
+        Function.MAX: [F.max(of)],
+        Function.AVG: [_sum_at_limits(of, kind), F.count(of)],
     }
-    return [aggregate(of) for aggregate in plain[function]]
+    return plain[function]
+
+
+def _sum_at_limits(of: Column, data_type: DataType) -> Column:
+    """A sum that stays at the limits of its type, as that of the store does: Spark's own ends the query, or
+    begins anew at the other limit. One of decimals that has no room ends it in any case.
+    """
+    if isinstance(data_type, LongType):
+        exact = F.sum(of.cast("decimal(38,0)"))
+        return F.greatest(F.least(exact, F.lit(_MOST_BIGINT)), F.lit(_LEAST_BIGINT)).cast("bigint")
+    if isinstance(data_type, DecimalType):
+        overflow = F.raise_error(F.lit("A sum of decimals has more than 38 digits: cast them to DOUBLE."))
+        return F.when((F.count(of) > 0) & F.sum(of).isNull(), overflow).otherwise(F.sum(of))
+    return F.sum(of)
 
 
 def _hash_input(of: Column, data_type: DataType) -> Column:

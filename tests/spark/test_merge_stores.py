@@ -5,10 +5,13 @@ recomputation gives.
 from __future__ import annotations
 
 import datetime as dt
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  the name that PySpark's own documentation gives it
 
@@ -16,7 +19,7 @@ from engine.changelog import Changelog
 from engine.errors import InvalidInput
 from engine.model.kinds import SKETCHES, Merge, Session
 from engine.model.schema import StoreName
-from spark_pipeline import LiveStateSink, StoreOutput, merged
+from spark_pipeline import LiveStateSink, StoreOutput, merged, write_store
 from tests.spark.served import rows_of, serve_group
 from tests.spark.streams import PATHS, FileStream, drain
 
@@ -186,6 +189,40 @@ def test_a_tombstone_removes_what_was_before_the_batch(spark: SparkSession, uri:
     with serve_group(uri, tmp_path / "data", "plays") as service:
         found = rows_of(service, "SELECT * FROM plays ORDER BY song")
     assert found == [{"song": "a", "plays": 1, "seconds": 1}, {"song": "c", "plays": 2, "seconds": 7}]
+
+
+@pytest.mark.parametrize("is_ansi", ["true", "false"])
+def test_sums_within_a_batch_stay_at_their_limits(
+    spark: SparkSession, uri: str, tmp_path: Path, is_ansi: str
+) -> None:
+    rows: list[tuple[str, int | None]] = [("most", 2**62), ("least", -(2**62))] * 2
+    rows += [(key, sign * 2**62) for key, sign in (("most", 1), ("least", -1))] + [("few", 3), ("few", None)]
+    frame = spark.createDataFrame(rows, "k STRING, v BIGINT")
+    kind = merged.columns(total=merged.sum("v"), mean=merged.avg("v"))
+    before = spark.conf.get("spark.sql.ansi.enabled")
+    spark.conf.set("spark.sql.ansi.enabled", is_ansi)
+    try:
+        write_store(frame, changelog=uri, store="sums", key=["k"], kind=kind)
+        large = spark.createDataFrame(
+            [("k", Decimal("9e37")), ("k", Decimal("9e37"))], "k STRING, v DECIMAL(38,0)"
+        )
+        with pytest.raises((Py4JJavaError, PySparkException), match=r"more than 38 digits|OVERFLOW"):
+            write_store(large, changelog=uri, store="decimals", key=["k"], kind=kind)
+    finally:
+        spark.conf.set("spark.sql.ansi.enabled", before or "true")
+    with serve_group(uri, tmp_path / "data", "sums") as service:
+        found = rows_of(service, "SELECT k, total FROM sums")
+    assert {row["k"]: row["total"] for row in found} == {"most": 2**63 - 1, "least": -(2**63), "few": 3}
+
+
+@pytest.mark.parametrize("aggregate_first", [True, False])
+def test_an_event_without_a_time_is_refused(spark: SparkSession, uri: str, aggregate_first: bool) -> None:
+    """Spark's windows pass over it."""
+    frame = spark.sql("SELECT 'a' AS user, TIMESTAMP '2026-01-01 10:00:00' AS at UNION ALL SELECT 'a', NULL")
+    kind = Session(30 * 60 * 1_000_000, merged.named_columns(n=merged.count()))
+    output: dict[str, Any] = {"key": ["user"], "time": "at", "kind": kind, "aggregate_first": aggregate_first}
+    with pytest.raises((InvalidInput, Py4JJavaError, PySparkException), match="is null"):
+        write_store(frame, changelog=uri, store="visits", **output)
 
 
 def test_what_does_not_fit_is_refused(spark: SparkSession) -> None:
