@@ -266,6 +266,22 @@ class Epochs:
                 if exclusions.is_dropped(part.store, file.generation):
                     raise dropped_error(exclusions.drops[part.store])
 
+    def check_not_made_anew(self, stores: Iterable[StoreName], generation: int) -> None:
+        """See that no store has taken the place of one that a writer knows, whose rows it would get.
+
+        Args:
+            stores: The stores that are written.
+            generation: How many amendments there were when the writer began.
+
+        Raises:
+            NotFound: One was dropped since, and made anew.
+        """
+        drops = self._stores.exclusions(self.group).drops
+        for store in stores:
+            first = self._stores.first_definition(store) if store in drops else None
+            if first is not None and first.since > generation:
+                raise dropped_error(drops[store])
+
     def stage(self, epoch: Epoch, tables: RowsByPartition, task: str, generation: int) -> DataFile:
         """Write a data file of an epoch that is not committed yet, under a name of its own, of rows of a
         generation.

@@ -90,6 +90,7 @@ class Writer:
     def __init__(self, epochs: Epochs, fence: Commit) -> None:
         self._epochs = epochs
         self._head = fence
+        self._first_generation = fence.generation
         self._reading: ClockReading | None = None
         self._fenced: Fenced | None = None
         self._lock = threading.Lock()
@@ -217,6 +218,7 @@ class Writer:
                 return repeated
             generation = self._epochs.generation(self._head.generation)
             fitted = self._epochs.fit_tables({**{store: {} for store in replaced}, **tables}, generation)
+            self._epochs.check_not_made_anew(fitted, self._first_generation)
             size = sum(
                 batch.nbytes + _SLICE_OVERHEAD
                 for partitions in fitted.values()
@@ -263,6 +265,8 @@ class Writer:
                 max(self._head.generation, *(file.generation for file in files), 0)
             )
             self._epochs.fit_tables({store: {} for store in replaced}, generation)
+            written = {part.store for file in files for part in file.slices}
+            self._epochs.check_not_made_anew({*replaced, *written}, self._first_generation)
             self._epochs.check_stores(files)
             strange = next((file for file in files if file.epoch != self.next_epoch or not file.name), None)
             if strange is not None:

@@ -508,3 +508,18 @@ def test_a_damaged_amendment_keeps_its_group_alone(reopen: Reopen) -> None:
     assert list(catalog.damaged_stores) == ["plays"]
     faults = [fault for each in Inspection(reopen()).read() for fault in each.faults]
     assert len(faults) == 1 and faults[0].startswith("Store plays cannot be read: ")
+
+
+def test_a_job_does_not_write_into_a_store_that_was_made_anew(reopen: Reopen) -> None:
+    """Not before its term is over either: the new job makes its stores before it opens its own."""
+    job = open_appender(reopen(), [PLAYS])
+    job.append({"plays": rows(1)})
+    staged = [job.stage({"plays": rows(2)})]
+    drop(reopen())
+    anew = define_store("plays", PLAYS.schema, ["song"], partitions=8)
+    reopen().create_store(anew)
+    for write in (lambda: job.append({"plays": rows(3)}), lambda: job.commit(staged)):
+        with pytest.raises(NotFound, match=r"Store plays .* its rows are not taken any more"):
+            write()
+    later = open_appender(reopen(), [anew])
+    assert later.append({"plays": rows(4)}).files
