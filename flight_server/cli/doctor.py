@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 import click
 
+from engine.changelog.layout import FORMAT_PATH
 from engine.changelog.objects import Objects
 from engine.changelog.probe import probe_objects
 from engine.errors import Forbidden, InvalidInput, LivestateError, Unauthenticated
@@ -162,10 +163,15 @@ def examine_changelog(uri: str, objects: Objects) -> list[Finding]:
         objects: The place.
     """
     try:
-        return list(changelog_findings(uri, probe_objects(objects)))
+        found = list(changelog_findings(uri, probe_objects(objects)))
+        is_there = objects.exists(FORMAT_PATH)
     except LivestateError as error:
         advice = "See that the place is there, and that whoever calls may write and delete."
         return [Finding(Level.FAIL, "changelog", uri, error.message, advice)]
+    if not is_there:
+        advice = "The first job or load makes one; if there should be one, check the URI."
+        found.append(Finding(Level.WARN, "changelog", uri, "There is no changelog there yet.", advice))
+    return found
 
 
 def examine_directory(directory: Path) -> list[Finding]:

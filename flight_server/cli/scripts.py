@@ -78,7 +78,9 @@ class Script:
         message, found = _PLACE.subn(place, error.message, count=1)
         if not found and len(self.statements) > 1:
             message = f"{message}\n{name} {statement.line}: this statement."
-        return type(error)(message)
+        placed = type(error)(message)
+        placed.statement = error.statement
+        return placed
 
 
 def run_script(

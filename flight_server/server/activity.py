@@ -58,8 +58,8 @@ _SESSIONS = pa.schema(
 _CANCELLED = pa.schema([pa.field("id", pa.string()), pa.field("host", pa.string())])
 _SCHEMAS = {"statements": _STATEMENTS, "sessions": _SESSIONS, "cancel": _CANCELLED}
 _FIRST_WORD = re.compile(r"(?:show|cancel)\b", re.IGNORECASE)
-_SHOW = re.compile(r"show\s+(local\s+)?(statements|sessions)\s*+;?\s*+", re.IGNORECASE)
-_CANCEL = re.compile(r"cancel\s+(local\s+)?'([^']*)'\s*+;?\s*+", re.IGNORECASE)
+_SHOW = re.compile(r"show\s+(local\s+)?(statements|sessions)\b", re.IGNORECASE)
+_CANCEL = re.compile(r"cancel\s+(local\s+)?'([^']*)'", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -102,13 +102,19 @@ def parse_activity(sql: str) -> ActivityStatement | None:
     begin = 0 if sql[:1].isalpha() else blanks_end(sql, 0)
     if _FIRST_WORD.match(sql, begin) is None:
         return None
-    if found := _SHOW.fullmatch(sql, begin):
+    if (found := _SHOW.match(sql, begin)) and _is_end(sql, found.end()):
         return ActivityStatement(found[2].lower(), bool(found[1]))
-    if found := _CANCEL.fullmatch(sql, begin):
+    if (found := _CANCEL.match(sql, begin)) and _is_end(sql, found.end()):
         return ActivityStatement("cancel", bool(found[1]), found[2])
     if sql[begin].lower() == "c":
         raise InvalidInput("CANCEL takes the id of a statement, as SHOW STATEMENTS has it: CANCEL 'id'.")
     return None
+
+
+def _is_end(sql: str, offset: int) -> bool:
+    """Whether nothing is behind a place but blanks, comments and a semicolon."""
+    offset = blanks_end(sql, offset)
+    return blanks_end(sql, offset + 1 if sql.startswith(";", offset) else offset) == len(sql)
 
 
 class OtherHosts(Protocol):

@@ -125,6 +125,11 @@ def test_what_is_no_such_statement() -> None:
         with pytest.raises(InvalidInput, match="CANCEL takes the id"):
             parse_activity(sql)
     assert parse_activity("/* */ Show\nLocal SESSIONS ;") == ActivityStatement("sessions", is_local=True)
+    assert parse_activity("SHOW STATEMENTS -- now") == ActivityStatement("statements", is_local=False)
+    assert parse_activity("CANCEL 'ab' /* it */ ; -- all") == ActivityStatement(
+        "cancel", is_local=False, id="ab"
+    )
+    assert parse_activity("SHOW STATEMENTS; SHOW STATEMENTS") is None
     assert parse_activity("cancel 'ab'") == ActivityStatement("cancel", is_local=False, id="ab")
     for sql in ("CANCEL LOCAL 'x'", "SHOW LOCAL STATEMENTS"):
         found = parse_activity(sql)
