@@ -114,6 +114,10 @@ def _value(slot: ParameterSlot, value: pa.Scalar) -> pa.Scalar:
         return value
     if not value.is_valid:
         return pa.scalar(None, slot.type)
+    are_lists = pa.types.is_list(value.type) and pa.types.is_list(slot.type)
+    if are_lists and value.values.null_count == len(value.values):
+        # Of nothing but NULLs, or empty: a client need not know of what.
+        return pa.scalar([None] * len(value.values), slot.type)
     if value.type == _announced_text(slot.type):
         return pa.scalar(_instants(slot, value.as_py()), slot.type)
     raise InvalidInput(f"Parameter {slot.name} must be {sql_type(slot.type)}, not {sql_type(value.type)}.")

@@ -296,9 +296,21 @@ def _parameter_batch(parameters: Sequence[Any] | Mapping[str, Any]) -> pa.Record
     columns = {}
     for name, value in named.items():
         try:
-            columns[name] = pa.array([value])
+            array = pa.array([value])
+            columns[name] = array if pa.types.is_null(array.type) else array.cast(_bound_type(array.type))
         except (pa.ArrowException, OverflowError) as error:
             raise InvalidInput(
                 f"Parameter {name}: a Python {type(value).__name__} of this value has no SQL type."
             ) from error
     return pa.record_batch(columns)
+
+
+def _bound_type(arrow_type: pa.DataType) -> pa.DataType:
+    """A type that hosts take: NULLs of no type, as an empty list has them, are texts within a value."""
+    if pa.types.is_null(arrow_type):
+        return pa.string()
+    if pa.types.is_list(arrow_type):
+        return pa.list_(_bound_type(arrow_type.value_type))
+    if pa.types.is_struct(arrow_type):
+        return pa.struct([field.with_type(_bound_type(field.type)) for field in arrow_type])
+    return arrow_type

@@ -188,6 +188,14 @@ def test_our_client_binds_python_values(uri: str, condition: str, value: object)
         ].to_pylist() == [1]
 
 
+@pytest.mark.parametrize("listed", [[], [None], [None, None]])
+def test_a_list_need_not_say_of_what_it_is(uri: str, listed: list[None]) -> None:
+    for condition in ("id = ANY(?)", "name IN ?", "day = ANY(?)", "instant = ANY(?)", "tags = ?"):
+        sql = f"SELECT id FROM typed WHERE {condition}"
+        with Client(uri) as client:
+            assert client.query(sql, [listed]).read_all().num_rows == 0
+
+
 def test_our_client_raises_the_kinds_of_the_host(uri: str) -> None:
     def kind(sql: str, parameters: Any = None) -> LivestateError:
         with Client(uri, timeout_seconds=1) as client, pytest.raises(LivestateError) as caught:
