@@ -50,7 +50,8 @@ def copies_of_parts(node: exp.Expr) -> int:
         return 2 if node.args.get("symmetric") else 1
     if isinstance(node, exp.TryCast):
         # Snowflake's is NULL where a text is longer than its type, of which the engine's knows nothing.
-        return 2 if node.to.expressions else 1
+        target = node.args.get("to")
+        return 1 if isinstance(target, exp.DataType) and not target.expressions else 2
     if isinstance(node, exp.In):
         return 5 if node.args.get("unnest") else 1
     if isinstance(node, exp.Like | exp.ILike) and isinstance(node.expression, exp.Any | exp.All):
