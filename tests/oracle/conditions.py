@@ -107,7 +107,7 @@ class Conditions:
             self._distinct_from,
             self._boolean,
             self._expression,
-            self._nested,
+            self._nested_comparison,
         )
         for _ in range(5):
             found = random.choice(choices)(depth)
@@ -197,7 +197,7 @@ class Conditions:
         right = self.scalars.expression(left.family, 1)
         return f"{left.sql} {self.scalars.random.choice(COMPARISONS)} {right.sql}"
 
-    def _nested(self, depth: int) -> str | None:
+    def _nested_comparison(self, depth: int) -> str | None:
         """Lists, structs and maps, for equality only: the engine does not know BETWEEN of them."""
         random = self.scalars.random
         columns = [
