@@ -21,7 +21,7 @@ from spark_pipeline.notify import notifiers_of
 from spark_pipeline.outputs import StoreOutput, StoreSettings, create_stores
 from spark_pipeline.row_plans import plan_rows
 from spark_pipeline.transfer import DEFAULT_DRIVER_BYTES, PathChooser, TransferPath
-from spark_pipeline.watermark import batch_watermark, has_watermark, planned_at
+from spark_pipeline.watermark import batch_planned_at, batch_watermark, has_watermark
 
 _LOG = logging.getLogger(__name__)
 _QUERY_ID = "sql.streaming.queryId"
@@ -201,7 +201,7 @@ class LiveStateSink:
                 committer.commit(batch)
             else:
                 commit = committer.last_commit(run.query_id)
-                check_repeat(batch_id, last, commit, run.run_id, planned_at(frame, run.query_id))
+                check_repeat(batch_id, last, commit, run.run_id, batch_planned_at(frame, run.query_id))
                 # Spark wants its own state of the batch all the same, and makes it while the rows are
                 # computed.
                 frame.write.format("noop").mode("overwrite").save()

@@ -27,7 +27,7 @@ def batch_watermark(frame: DataFrame, query_id: str) -> int | None:
     return milliseconds * 1000 if milliseconds > 0 else None
 
 
-def planned_at(frame: DataFrame, query_id: str) -> int:
+def batch_planned_at(frame: DataFrame, query_id: str) -> int:
     """When the batch was planned that is being run, microseconds since 1970 UTC.
 
     Args:

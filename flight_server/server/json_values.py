@@ -5,6 +5,7 @@ is null.
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Iterator, Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any
@@ -41,9 +42,9 @@ def json_array(name: str, value: object, wanted: pa.DataType | None) -> pa.Array
         return _plain_array(value)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         wants = f": the statement wants {wanted}" if wanted is not None else ""
-        raise InvalidInput(
-            f"Parameter {name} cannot be the JSON value {str(value)[:100]!r}{wants}."
-        ) from error
+        # What nests deeply is shown a few levels deep.
+        shown = value if isinstance(value, str) else reprlib.repr(value)
+        raise InvalidInput(f"Parameter {name} cannot be the JSON value {shown[:100]!r}{wants}.") from error
 
 
 def _text_array(text: str, wanted: pa.DataType | None) -> pa.Array:

@@ -107,3 +107,11 @@ def test_what_a_value_becomes(value: object, wanted: pa.DataType, found: pa.Scal
 def test_what_is_refused(value: object, wanted: pa.DataType) -> None:
     with pytest.raises(InvalidInput, match=r"Parameter p cannot be the JSON value .*: the statement wants "):
         json_array("p", value, wanted)
+
+
+def test_what_nests_as_deeply_as_json_can_is_refused() -> None:
+    value: list[Any] = []
+    for _ in range(100_000):
+        value = [value]
+    with pytest.raises(InvalidInput, match="cannot be the JSON value"):
+        json_array("p", value, MAP)
