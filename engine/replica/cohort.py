@@ -147,6 +147,14 @@ class Cohort:
         self._unwritten.update(store for store in partitions.values() if not store.is_written)
         self._is_even, self._fingerprint = False, None
 
+    def remove(self, partitions: Iterable[PartitionKey]) -> None:
+        """Let go of some partition stores, if they are here; they are closed elsewhere."""
+        removed = {self.partitions.pop(key) for key in list(partitions) if key in self.partitions}
+        if removed:
+            self._unwritten -= removed
+            self._uncompacted = [store for store in self._uncompacted if store not in removed]
+            self._fingerprint = None
+
     @property
     def following(self) -> Commit | None:
         """The next commit, if `look_ahead` has read it already."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from engine.changelog import Changelog, Commit, Exclusions, Skip, Snapshot
 from engine.cluster.reports import GroupReport, Progress, StoreReport
@@ -12,17 +11,20 @@ from engine.errors import Corrupt, LivestateError, Unavailable
 from engine.model.schema import Epoch, GroupName, StoreDefinition, StoreDefinitions, StoreName
 from engine.replica.catch_up import CatchUpState, Source, Stage, Track
 from engine.replica.changes import UnreadableRowsError
-from engine.replica.cohort import Cohort, late_partitions
+from engine.replica.cohort import Cohort
 from engine.replica.column_reporter import ColumnReporter
-from engine.replica.commit_queue import never_stop
 from engine.replica.figures import GroupFigures, GroupWork, MergeWork
 from engine.replica.group_definitions import GroupDefinitions
+from engine.replica.group_partitions import GroupPartitions
+from engine.replica.group_progress import GroupProgress
 from engine.replica.group_reporter import GroupReporter, building_reports, store_reports
 from engine.replica.group_setup import GroupSetup
 from engine.replica.group_views import GroupView, group_view
 from engine.replica.history import (
     DivergedError,
     applied_skip,
+    check_has_epochs,
+    check_same_changelog,
     check_shapes,
     diverged_error,
     diverged_partitions,
@@ -30,8 +32,7 @@ from engine.replica.history import (
     skipped_error,
 )
 from engine.replica.open_files import FileNeed, check_open_files
-from engine.replica.open_partitions import OpenPartitions
-from engine.replica.partition_keys import PartitionKey, partition_names
+from engine.replica.partition_keys import PartitionKey
 from engine.replica.reached_epoch import ReachedEpoch, boot_of_machine
 from engine.replica.readable_epochs import ReadableEpochs
 from engine.replica.recovery import check_next_commit, commit_time, snapshots_to_try
@@ -40,12 +41,6 @@ from engine.state.partition import PartitionStore
 
 _log = logging.getLogger(__name__)
 
-FAR_BEHIND = 512
-"""Epochs that a partition may be behind the others and still hold them up after a restart. Without rows it
-notes its epoch more often than that.
-"""
-SECONDS_BETWEEN_AIMS = 5.0
-"""How often at most it is asked how many bytes are left up to a target that moves on."""
 QUICK_BYTES = 32 << 20
 """Stored bytes of epochs that are taken at once by a thread that other groups wait for."""
 
@@ -60,11 +55,10 @@ class FollowedGroup:
     From then on the newest epoch that is here can be read, however far behind it falls: who cannot do with
     that says so (`max_staleness`).
 
-    Partitions that are far behind the others, because they were lost or came to this host later, are rebuilt
-    beside them: the others go on, and take them in when they have caught up. Each of the two is right by
-    itself: the others are read at the group's epoch, which is at the target or behind it, and those that are
-    rebuilt are in no view at all before they are at the same epoch. So nothing old is ever read because of
-    them, and to hold the others back would take away what can be answered rightly.
+    Partitions that are far behind the others are rebuilt beside them (`GroupPartitions`). Each of the two is
+    right by itself: the others are read at the group's epoch, which is at the target or behind it, and those
+    that are rebuilt are in no view at all before they are at the same epoch. So nothing old is ever read
+    because of them, and to hold the others back would take away what can be answered rightly.
 
     What fails, fails as a whole: whatever a method raises, the epochs that can be read stay as they are, and
     the next call goes on from what the partitions have reached.
@@ -85,28 +79,21 @@ class FollowedGroup:
         self._setup = setup
         self._readable = ReadableEpochs(group, setup.retention, setup.clock)
         self._definitions = GroupDefinitions(changelog, setup.held)
-        self._partitions = OpenPartitions(group, setup, changelog, self._definitions.definition_at)
         self._reporter = GroupReporter()
         self._columns = ColumnReporter()
         self._schedule = Schedule(changelog, group, setup.snapshot_after)
         self._state = CatchUpState(doubted_at=setup.clock())
-        self._main = self._new_cohort(Epoch(0), self._schedule.is_due)
-        self._late = self._new_cohort(Epoch(0))
+        self._partitions = GroupPartitions(group, changelog, setup, self._definitions, self._schedule.is_due)
+        self._progress = GroupProgress(group, changelog, self._definitions, self._partitions, setup.clock)
         self._committed_at: int | None = None
         """When the epoch was committed that the partitions have reached; None where that is not known."""
         self._is_unpublished = False
         self._compared_shapes: StoreDefinitions | None = None
         """What stores were when partitions were last seen to be just that."""
-        self._rebuild_reason = ""
         self._has_diverged = False
         self._has_long_step = self._has_large_epoch = False
         self._alone_reason = ""
         self._noted: ReachedEpoch | None = None
-        self._damage: dict[PartitionKey, str] = {}
-        self._emptied: set[PartitionKey] = set()
-        """Partitions that had rows of this changelog, and were opened without any because what they or their
-        neighbours had was put aside.
-        """
         self._heeded: Exclusions | None = None
         self.has_ended = False
         self._work = GroupWork()
@@ -123,21 +110,13 @@ class FollowedGroup:
         unsaved = None if reached is None else max(0, reached - (newest.written if newest else 0))
         return GroupFigures(self._work, merging, unsaved, newest)
 
-    def _new_cohort(self, epoch: Epoch, stops_at: Callable[[Commit], bool] = never_stop) -> Cohort:
-        request_compaction = partial(self._setup.request_compaction, self.group)
-        setup = self._setup
-        return Cohort(
-            self.group,
-            self._changelog,
-            setup.workers,
-            request_compaction,
-            epoch,
-            stops_at,
-            setup.build_workers,
-            setup.large_workers,
-            setup.stopping,
-            setup.clock,
-        )
+    @property
+    def _main(self) -> Cohort:
+        return self._partitions.main
+
+    @property
+    def _late(self) -> Cohort:
+        return self._partitions.late
 
     @property
     def view(self) -> GroupView | None:
@@ -191,17 +170,17 @@ class FollowedGroup:
         none.
         """
         is_over = self._state.stage is Stage.READABLE and not self.is_rebuilding
-        return "" if is_over else self._rebuild_reason
+        return "" if is_over else self._partitions.rebuild_reason
 
     @property
     def partitions(self) -> Sequence[PartitionStore]:
         """All open partition stores."""
-        return self._partitions.stores()
+        return self._partitions.opened.stores()
 
     @property
     def file_need(self) -> FileNeed:
         """The files that the open partitions take."""
-        return self._partitions.file_need
+        return self._partitions.opened.file_need
 
     @property
     def epoch(self) -> Epoch:
@@ -250,7 +229,7 @@ class FollowedGroup:
         large epoch that readers wait for.
         """
         is_unread = self._has_large_epoch and self.view is None
-        has_diverged = self._has_diverged or bool(self._damage)
+        has_diverged = self._has_diverged or self._partitions.is_damaged
         return self._has_long_step or is_unread or has_diverged or self.is_rebuilding
 
     @property
@@ -315,14 +294,15 @@ class FollowedGroup:
             self._report()
         need = others or FileNeed()
         for each in self._definitions.found.values():
-            need += self._partitions.needs_of(each, self._definitions.held_partitions(each))
+            need += self._partitions.opened.needs_of(each, self._definitions.held_partitions(each))
         check_open_files(need, self._setup.open_files)
-        self._open_partitions(new.values())
+        self._partitions.open(new.values())
         if new:
+            opened = self._partitions.opened.partitions_of(new)
             if is_away:
-                self._begin_alone(self._partitions.partitions_of(new))
+                self._begin_alone(opened)
             else:
-                self._place_opened(self._partitions.partitions_of(new), new)
+                self._place_opened(opened, new)
             self._definitions.note_open(new)
             self._is_unpublished = True
         if self.view is None:
@@ -346,65 +326,25 @@ class FollowedGroup:
         commit = self._changelog.read_commit(self.group, newest) if newest else None
         return commit is not None and definition.since <= commit.generation
 
-    def _open_partitions(self, definitions: Iterable[StoreDefinition]) -> None:
-        try:
-            self._partitions.open_all(
-                [
-                    (definition, number)
-                    for definition in definitions
-                    for number in self._definitions.held_partitions(definition)
-                ]
-            )
-        finally:
-            if self._partitions.damage:
-                self._note_damage(self._partitions.damage)
-                self._emptied.update(self._partitions.damage)
-                self._partitions.damage.clear()
-
-    def _note_damage(self, damage: Mapping[PartitionKey, str]) -> None:
-        """Say that partitions are built again.
-
-        Args:
-            damage: What is damaged of each.
-        """
-        names, parts = partition_names(sorted(damage)), ", ".join(sorted(set(damage.values())))
-        self._rebuild_reason = (
-            f"What the disk of this host had of {names} is damaged ({parts}): it was put aside, and is built "
-            "again."
-        )
-        _log.error("%s", self._rebuild_reason)
-
     def _place_opened(
         self, opened: Mapping[PartitionKey, PartitionStore], new: Mapping[StoreName, StoreDefinition]
     ) -> None:
         """Give partitions of new stores their place among the others."""
         if self._has_diverged:
             return  # the next step begins with all that are open
-        generation = self._main.generation
-        if self._state.stage is Stage.WAITING:
-            newest = self._newest_committed(opened)
-            skip = applied_skip(self._changelog, self.group, opened.values())
-            if skip is not None or needs_check(opened.values(), newest):
-                self._check_changelog(newest)
-                error = diverged_error(self.group, newest) if skip is None else skipped_error(skip)
-                self._note_divergence(error.message)
-            else:
-                self._begin(opened, newest)
+        if self._state.stage is not Stage.WAITING:
+            definitions = {name: self.definition_at(name, self._main.generation) for name in new}
+            if self._partitions.place(opened, definitions):
+                self._note_late()
+            return
+        newest = self._newest_committed(opened)
+        skip = applied_skip(self._changelog, self.group, opened.values())
+        if skip is not None or needs_check(opened.values(), newest):
+            check_has_epochs(self._changelog, self.group)
+            error = diverged_error(self.group, newest) if skip is None else skipped_error(skip)
+            self._note_divergence(error.message)
         else:
-            # What the disk has may be of another store of the name, which a restored changelog lacks.
-            opened = self._put_diverged_aside(opened)
-            # Without others here nothing was read up to this epoch that could have had rows for these.
-            is_unread = not self._main.partitions and self._main.epoch > 0
-            late = {
-                key: store
-                for key, store in opened.items()
-                if is_unread or store.applied or key in self._emptied or self._definitions.is_back(key[0])
-            }
-            joining = {key: store for key, store in opened.items() if key not in late}
-            self._main.join(joining, {name: self.definition_at(name, generation) for name in new})
-            if late:
-                self._rebuild_later(late)
-            self._emptied.difference_update(opened)
+            self._begin(opened, newest)
 
     def _begin(self, opened: Mapping[PartitionKey, PartitionStore], newest: Epoch) -> None:
         """Begin with the first partitions, at whatever epochs they are.
@@ -413,23 +353,11 @@ class FollowedGroup:
             opened: The partitions.
             newest: The newest epoch in the changelog.
         """
-        reached = self._setup.reached_epoch(self.group)
-        is_even = reached is not None and reached.epoch <= newest and reached.covers(opened.values())
-        late = frozenset() if is_even else late_partitions(opened, FAR_BEHIND)
-        others = {key: store for key, store in opened.items() if key not in late}
-        self._main = self._cohort_of(others, self._schedule.is_due)
+        self._partitions.begin(opened, newest, self._setup.reached_epoch(self.group))
         self._noted = None
-        if is_even and reached is not None and reached.epoch > self._main.epoch:
-            self._main.epoch, self._main.digest = reached.epoch, reached.digest
-        if not self._main.partitions:
-            commit = self._changelog.read_commit(self.group, newest) if newest else None
-            self._main.epoch = newest
-            if commit is not None:
-                self._main.generation, self._main.digest = commit.generation, commit.digest
         self._state = self._state.begin(newest)
-        self._emptied.clear()
-        if late:
-            self._rebuild_later({key: opened[key] for key in late})
+        if self.is_rebuilding:
+            self._note_late()
         self._reporter.note_epoch(self._state.target)
 
     def _begin_alone(self, opened: Mapping[PartitionKey, PartitionStore]) -> None:
@@ -447,8 +375,7 @@ class FollowedGroup:
                 f"The changelog cannot be reached, and what this host has of group {self.group} is not known "
                 "to be all at one epoch: the commits between are needed."
             )
-        self._main = self._cohort_of(opened, self._schedule.is_due)
-        self._main.epoch, self._main.digest = reached.epoch, reached.digest
+        self._partitions.begin_at(opened, reached)
         self._committed_at = reached.committed_at
         self._state = self._state.begin(reached.epoch)
         self._reporter.note_epoch(reached.epoch)
@@ -473,25 +400,10 @@ class FollowedGroup:
         self._reporter.note_look(looked_at, self._reporter.unread_since)
         return newest
 
-    def _rebuild_later(self, partitions: Mapping[PartitionKey, PartitionStore]) -> None:
+    def _note_late(self) -> None:
+        """Take note that there are partitions far behind the others, or more of them."""
         self._forget_reached()
-        self._late = self._cohort_of({**self._late.partitions, **partitions})
         self._state = self._state.rebuild_late()
-
-    def _cohort_of(
-        self,
-        partitions: Mapping[PartitionKey, PartitionStore],
-        stops_at: Callable[[Commit], bool] = never_stop,
-    ) -> Cohort:
-        """A cohort of partitions that are at several epochs: it begins at the first of these, and the others
-        wait for it.
-        """
-        first = min((store.applied for store in partitions.values()), default=Epoch(0))
-        cohort = self._new_cohort(first, stops_at)
-        cohort.generation = min((store.generation for store in partitions.values()), default=0)
-        cohort.digest = next((store.digest for store in partitions.values() if store.applied == first), "")
-        cohort.add(partitions)
-        return cohort
 
     def heed_amendments(self) -> bool:
         """Heed what was decided of the group since the last call, as far as this host has heard: which of its
@@ -528,7 +440,7 @@ class FollowedGroup:
         """
         if self._state.stage is Stage.WAITING:
             return
-        partitions = self._partitions.stores()
+        partitions = self._partitions.opened.stores()
         skip = applied_skip(self._changelog, self.group, partitions)
         if skip is not None:
             self._stop_answering(skipped_error(skip))
@@ -544,13 +456,9 @@ class FollowedGroup:
     def _drop_stores(self, stores: Mapping[StoreName, StoreDefinition]) -> None:
         """Let go of stores that are no more, and of what the disk has of them."""
         self._readable.drop_stores(stores)
-        for cohort in (self._main, self._late):
-            for key in [key for key in cohort.partitions if key[0] in stores]:
-                del cohort.partitions[key]
-        if not self._late.partitions:
+        self._partitions.remove(stores)
+        if not self.is_rebuilding:
             self._state = self._state.give_up_late()
-        self._partitions.forget(stores)
-        self._damage = {key: what for key, what in self._damage.items() if key[0] not in stores}
         for name, definition in stores.items():
             self._setup.delete_store(self.group, name, definition.since)
             _log.warning("Store %s is no more; what this host had of it is deleted.", name)
@@ -591,35 +499,15 @@ class FollowedGroup:
         Raises:
             Unavailable: The changelog is gone, or has no epoch at all, so that it has nothing else either.
         """
-        self._check_changelog(self._changelog.newest_epoch(self.group))
+        check_has_epochs(self._changelog, self.group)
         self._note_divergence(error.message)
         self._readable.clear()
         self._state = self._state.start_over(self._setup.clock())
         self._report()
 
-    def _check_changelog(self, newest: Epoch) -> None:
-        """See that the changelog has any epochs of this group: else nothing is put aside for it.
-
-        Args:
-            newest: The newest one.
-
-        Raises:
-            Unavailable: It has none, or is gone itself.
-        """
-        if self._changelog.identity(is_fresh=True) is None:
-            raise Unavailable(
-                "The changelog is gone. What was applied before can still be read; make the changelog "
-                "available to this host again."
-            )
-        if not newest:
-            raise Unavailable(
-                f"The changelog has no epoch of group {self.group}, of which this host has some: check that "
-                "it is the right changelog."
-            )
-
     def _note_divergence(self, message: str) -> None:
         _log.error("%s", message)
-        self._rebuild_reason = message
+        self._partitions.rebuild_reason = message
         self._has_diverged = True
         self._forget_reached()
 
@@ -630,71 +518,19 @@ class FollowedGroup:
             Unavailable: Another changelog is in the place of the one that was followed.
             LivestateError: It cannot be read, or a partition cannot be put aside; the next call tries again.
         """
-        self._check_same_changelog()
+        check_same_changelog(self._changelog)
         self._forget_history(0)
         self._drop_ended_stores()
         if self.has_ended:
             return
         definitions = self._definitions.found
-        self._put_diverged_aside(self._partitions.partitions_of(definitions))
-        self._open_partitions(definitions.values())
-        opened = self._partitions.partitions_of(definitions)
-        self._late, self._committed_at = self._new_cohort(Epoch(0)), None
+        self._partitions.put_diverged_aside(self._partitions.opened.partitions_of(definitions))
+        self._partitions.open(definitions.values())
+        opened = self._partitions.opened.partitions_of(definitions)
+        self._committed_at = None
         self._begin(opened, self._newest_committed(opened))
         self._has_diverged, self._is_unpublished = False, True
         self._report()
-
-    def _check_same_changelog(self) -> None:
-        """See that no other changelog is in the place of the one that was followed.
-
-        Raises:
-            Unavailable: There is.
-            LivestateError: That cannot be read.
-        """
-        if self._changelog.identity(is_fresh=True) != self._changelog.identity():
-            raise Unavailable(
-                "Another changelog is in the place of the one that this host follows: bring that back, or "
-                "start the host with another data directory."
-            )
-
-    def _put_diverged_aside(
-        self, partitions: Mapping[PartitionKey, PartitionStore]
-    ) -> Mapping[PartitionKey, PartitionStore]:
-        """Put aside those of some open partitions that have applied other commits than the changelog has, and
-        with them all that share their places.
-
-        Args:
-            partitions: The partitions.
-
-        Returns:
-            All of them, as they are now: without rows where they were put aside.
-
-        Raises:
-            Unavailable: Another changelog is in the place of the one that was followed, or it has no epochs.
-            LivestateError: It cannot be read, or a partition cannot be put aside; the next call tries again.
-        """
-        if not any(store.applied for store in partitions.values()):
-            return partitions
-        differing = diverged_partitions(self._changelog, self.group, partitions.values())
-        if differing:
-            self._check_same_changelog()
-            self._check_changelog(self._changelog.newest_epoch(self.group))
-        diverged = {store.identity for store in differing}
-        reopened: set[PartitionKey] = set()
-        for store in differing:
-            name, number = store.identity
-            if store.identity not in reopened:
-                self._emptied.update(
-                    key for key in self._partitions.neighbours(store.identity) if key not in diverged
-                )
-                reopened.update(self._partitions.reopen_empty(self._definitions.found[name], number))
-            _log.warning(
-                "Partition %d of store %s was put aside at epoch %d, and is built again.",
-                number,
-                name,
-                store.applied,
-            )
-        return self._partitions.partitions_of_keys(partitions)
 
     def _follow(self, *, is_quick: bool) -> bool:
         """Apply the next commits: see `step`."""
@@ -752,7 +588,7 @@ class FollowedGroup:
         Args:
             damage: What is damaged of each.
         """
-        self._damage.update(damage)
+        self._partitions.add_damage(damage)
 
     def _replace_damaged(self) -> bool:
         """Put aside what is damaged, and begin to build it again; whether there was anything.
@@ -760,24 +596,18 @@ class FollowedGroup:
         Raises:
             LivestateError: A partition cannot be put aside; the next call tries again.
         """
-        found = {key: what for key, what in self._damage.items() if key[0] in self._definitions.found}
-        damage = self._partitions.with_neighbours(found)
-        if not damage or self._state.stage is Stage.WAITING:
+        if self._state.stage is Stage.WAITING:
             return False
-        self._note_damage(damage)
-        self._readable.drop_partitions(damage)
+        damaged = self._partitions.note_damaged()
+        if not damaged:
+            return False
+        self._readable.drop_partitions(damaged)
         self._report()
-        for key in found:
-            if key not in self._damage:
-                continue  # it was put aside with another one that shares its place
-            name, number = key
-            for each in self._partitions.neighbours(key):
-                for cohort in (self._main, self._late):
-                    cohort.partitions.pop(each, None)
-            reopened = self._partitions.reopen_empty(self._definitions.found[name], number)
-            self._rebuild_later(self._partitions.partitions_of_keys(reopened))
-            for each in reopened:
-                self._damage.pop(each, None)
+        try:
+            self._partitions.replace_damaged()
+        finally:
+            if self.is_rebuilding:
+                self._note_late()
         self._report()
         return True
 
@@ -824,18 +654,15 @@ class FollowedGroup:
         if late.digest and self._main.digest not in ("", late.digest):
             # The changelog was restored after the others had read it.
             raise diverged_error(self.group, late.epoch)
-        self._main.join(late.partitions, self._definitions.open_stores(self._main.generation))
-        self._late, self._is_unpublished = self._new_cohort(Epoch(0)), True
+        self._partitions.join_late()
+        self._is_unpublished = True
         self._state = self._state.join_late()
         self._publish()
         return True
 
-    def _cohort(self, track: Track) -> Cohort:
-        return self._main if track is Track.MAIN else self._late
-
     def _snapshots_to_try(self, track: Track) -> Sequence[Snapshot]:
         """As `recovery.snapshots_to_try`, unless it is known that commits bring the partitions on."""
-        cohort, source = self._cohort(track), self._state.source(track)
+        cohort, source = self._partitions.cohort(track), self._state.source(track)
         if source is Source.COMMITS:
             return ()
         is_blocked = source is Source.BLOCKED
@@ -854,7 +681,7 @@ class FollowedGroup:
         """Bring partitions to the first of some snapshots that can be read; None where none can, and commits
         bring them on.
         """
-        cohort, found = self._cohort(track), None
+        cohort, found = self._partitions.cohort(track), None
         epoch = cohort.epoch
         try:
             for snapshot in snapshots:
@@ -875,7 +702,7 @@ class FollowedGroup:
         except BaseException:
             self._state = self._state.abandon_snapshot(track)
             raise
-        if self._cohort(track) is cohort:
+        if self._partitions.cohort(track) is cohort:
             self._state = self._state.follow_commits(track)
         else:
             # A store was found on the way. Its partitions are late as well, and need the snapshot, too.
@@ -899,7 +726,7 @@ class FollowedGroup:
     def _look_ahead(self, track: Track, last: Epoch | None = None) -> Sequence[Commit]:
         """The commits that follow; none where nothing is new, or what follows was dropped."""
         try:
-            commits = self._cohort(track).look_ahead(last)
+            commits = self._partitions.cohort(track).look_ahead(last)
         except Corrupt:
             self._state = self._state.block(track)
             raise
@@ -910,7 +737,7 @@ class FollowedGroup:
 
     def _apply_found(self, track: Track) -> Commit:
         """Apply the commits that were found; the last of them that was taken."""
-        cohort, is_readable = self._cohort(track), self.view is not None and track is Track.MAIN
+        cohort, is_readable = self._partitions.cohort(track), self.view is not None and track is Track.MAIN
         try:
             collected = cohort.collect(self._stores_of, is_readable=is_readable)
         except Corrupt:
@@ -931,7 +758,7 @@ class FollowedGroup:
         self._open_stores(commit.stores, commit.generation)
         definitions = self._definitions.open_stores(commit.generation)
         if definitions is not self._compared_shapes:
-            partitions = self._partitions.partitions_of(definitions).values()
+            partitions = self._partitions.opened.partitions_of(definitions).values()
             check_shapes(self.group, partitions, definitions, commit.generation)
             self._compared_shapes = definitions
         return definitions
@@ -1117,48 +944,15 @@ class FollowedGroup:
         return self._reporter.reported[0]
 
     def _building_progress(self) -> Progress | None:
-        """How far the partitions are that cannot be read yet."""
-        state = self._state
-        if state.stage is Stage.BUILDING:
-            return self._progress(self._main, state.target, state.snapshot)
-        if state.late is None:
-            return None
-        return self._progress(self._late, self._main.epoch, state.snapshot)
+        return self._progress.building(self._state)
 
     def _catch_up_progress(self) -> Progress | None:
-        """How far the partitions are that can be read, where newer commits are known."""
-        state, newest = self._state, self._reporter.newest_known
-        if state.stage is not Stage.READABLE or self._main.epoch >= newest:
-            return None
-        snapshot = state.snapshot if state.main is Source.SNAPSHOT else None
-        return self._progress(self._main, newest, snapshot)
-
-    def _progress(self, cohort: Cohort, target: Epoch, snapshot: Epoch | None) -> Progress:
-        partitions = sum(each.partitions for each in list(self._definitions.found.values()))
-        return cohort.meter.progress(
-            cohort.epoch, target, snapshot, len(cohort.partitions) / max(1, partitions)
-        )
+        return self._progress.catching_up(self._state, self._reporter.newest_known)
 
     def _measure_rest(self, track: Track) -> None:
-        """Find out how many bytes there are up to where partitions are to come; now and then, as that moves
-        on.
-        """
-        meter, target = self._main.meter, max(self._state.target, self._reporter.newest_known)
-        if track is Track.LATE:
-            meter, target = self._late.meter, self._main.epoch
-        if target == meter.target:
-            return
-        if self._setup.clock() - meter.aimed_at < SECONDS_BETWEEN_AIMS and not meter.is_past_target:
-            return
-        try:
-            commit = self._changelog.read_commit(self.group, target)
-        except LivestateError as error:
-            _log.debug("How much there is to read is not known: %s", error.message)
-            commit = None
-        meter.aim(target, None if commit is None else commit.written)
+        newest_known = max(self._state.target, self._reporter.newest_known)
+        self._progress.measure_rest(track, self._main.epoch if track is Track.LATE else newest_known)
 
     def close(self) -> None:
         """Close all partitions and note their epoch."""
-        self._main.close()
-        self._late.close()
-        self._partitions.close_others({*self._main.partitions, *self._late.partitions})
+        self._partitions.close()

@@ -21,6 +21,45 @@ class DivergedError(Unavailable):
     """What is here was made of other commits than the changelog has."""
 
 
+def check_same_changelog(changelog: Changelog) -> None:
+    """See that no other changelog is in the place of the one that was followed.
+
+    Args:
+        changelog: The changelog.
+
+    Raises:
+        Unavailable: There is.
+        LivestateError: That cannot be read.
+    """
+    if changelog.identity(is_fresh=True) != changelog.identity():
+        raise Unavailable(
+            "Another changelog is in the place of the one that this host follows: bring that back, or start "
+            "the host with another data directory."
+        )
+
+
+def check_has_epochs(changelog: Changelog, group: GroupName) -> None:
+    """See that a changelog has any epochs of a group: else nothing is put aside for it.
+
+    Args:
+        changelog: The changelog.
+        group: A store group, of which this host has some.
+
+    Raises:
+        Unavailable: It has none, or is gone itself.
+    """
+    if changelog.identity(is_fresh=True) is None:
+        raise Unavailable(
+            "The changelog is gone. What was applied before can still be read; make the changelog available "
+            "to this host again."
+        )
+    if not changelog.newest_epoch(group):
+        raise Unavailable(
+            f"The changelog has no epoch of group {group}, of which this host has some: check that it is the "
+            "right changelog."
+        )
+
+
 def check_follows(changelog: Changelog, commit: Commit, digest: str) -> None:
     """See that a commit was committed behind what is here.
 

@@ -22,6 +22,7 @@ from engine.replica.changes import UnreadableRowsError
 from engine.replica.cohort import Cohort
 from engine.replica.commit_queue import ENOUGH_BYTES_TOGETHER, stopping_point
 from engine.replica.patience import FEW_EPOCHS, FEW_ROWS
+from engine.replica.reached_epoch import fingerprint_of
 from engine.state.cache import ColumnCache
 from engine.state.partition import PartitionStore
 from engine.state.state_options import MIB, StateOptions
@@ -309,3 +310,28 @@ def test_few_epochs_of_few_rows_can_each_be_read(
 def test_one_after_the_other_skips_nothing() -> None:
     assert stops([1] * 10, 10) == set(range(1, 11))
     assert stops([10, 10, 10], 10) == {8, 10}
+
+
+def test_nothing_is_asked_of_partitions_that_were_let_go_of(changelog: Changelog, tmp_path: Path) -> None:
+    store = define("debit")
+    with open_appender(changelog, [store]) as appender:
+        rows = pa.table({"account": range(100), "amount": range(100)}, store.schema)
+        appender.append({"debit": rows})
+    compacted: list[PartitionStore] = []
+    numbers = map(PartitionId, range(store.partitions))
+    partitions = {(store.name, number): empty_partition(store, tmp_path, number) for number in numbers}
+    with ThreadPoolExecutor(1) as workers:
+        cohort = Cohort(GROUP, changelog, workers, compacted.append, Epoch(0))
+        cohort.add(partitions)
+        cohort.look_ahead()
+        cohort.apply(cohort.collect(lambda commit: {store.name: store}), is_readable=True)
+        assert not cohort.is_written
+        gone, *kept = sorted(partitions)
+        partitions[gone].abandon()
+        cohort.remove([gone, ("another", PartitionId(0))])
+        cohort.write()
+        cohort.request_compaction()
+        assert {each.identity for each in compacted} == set(kept)
+        assert cohort.fingerprint == fingerprint_of(compacted)
+        for key in kept:
+            partitions[key].close()
