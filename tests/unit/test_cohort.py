@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from engine.changelog import Changelog, open_appender, partition_rows
 from engine.changelog.layout import commit_path
 from engine.errors import Unavailable
-from engine.model.schema import Epoch, PartitionId, StoreDefinition, define_store
+from engine.model.schema import Epoch, PartitionId, StoreDefinition, StoreName, define_store
 from engine.replica.changes import UnreadableRowsError
 from engine.replica.cohort import Cohort
 from engine.replica.commit_queue import ENOUGH_BYTES_TOGETHER, stopping_point
@@ -323,12 +323,12 @@ def test_nothing_is_asked_of_partitions_that_were_let_go_of(changelog: Changelog
     with ThreadPoolExecutor(1) as workers:
         cohort = Cohort(GROUP, changelog, workers, compacted.append, Epoch(0))
         cohort.add(partitions)
-        cohort.look_ahead()
-        cohort.apply(cohort.collect(lambda commit: {store.name: store}), is_readable=True)
+        while cohort.look_ahead():
+            cohort.apply(cohort.collect(lambda commit: {store.name: store}), is_readable=True)
         assert not cohort.is_written
         gone, *kept = sorted(partitions)
         partitions[gone].abandon()
-        cohort.remove([gone, ("another", PartitionId(0))])
+        cohort.remove([gone, (StoreName("another"), PartitionId(0))])
         cohort.write()
         cohort.request_compaction()
         assert {each.identity for each in compacted} == set(kept)
