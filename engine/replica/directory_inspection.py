@@ -103,7 +103,7 @@ class DirectoryInspection:
                 store.check_records()
                 for entry in store.version.all_segments:
                     for block in range(entry.segment.blocks):
-                        nbytes += entry.segment.check_block(block)
+                        nbytes += entry.segment.stored.check_block(block)
                 faults = self._history_faults(definition.group, store)
             finally:
                 store.abandon()

@@ -180,4 +180,4 @@ def _pieces(store: PartitionStore) -> Iterator[int]:
     store.check_records()
     for entry in store.version.all_segments:
         for block in range(entry.segment.blocks):
-            yield entry.segment.check_block(block)
+            yield entry.segment.stored.check_block(block)

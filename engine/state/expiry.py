@@ -58,8 +58,8 @@ def _old_rows(entry: LiveSegment, column: int, name: str, cutoff: int) -> Rows:
     may_be_old = _is_old(statistics.low, cutoff) | ~statistics.known
     found = []
     for block in np.flatnonzero(may_be_old).tolist():
-        start, _ = segment.block_span(block)
-        found.append(np.flatnonzero(_is_old(segment.column(column, block), cutoff)) + start)
+        start, _ = segment.record.block_span(block)
+        found.append(np.flatnonzero(_is_old(segment.reader.column(column, block), cutoff)) + start)
     return entry.keep_live(np.concatenate(found)) if found else np.empty(0, np.intp)
 
 

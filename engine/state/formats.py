@@ -227,6 +227,11 @@ class SegmentRecord:
         """Arrow bytes of all columns."""
         return sum(self.column_bytes.values())
 
+    def block_span(self, block: int) -> tuple[int, int]:
+        """First row of a block, and the one behind its last."""
+        start = block * self.block_rows
+        return start, min(start + self.block_rows, self.rows)
+
     def to_bytes(self) -> bytes:
         """The stored form: columns `first` and `last`, and `low`, `high`, `known` for each column with
         statistics.

@@ -51,9 +51,9 @@ def _batches(segments: Sequence[LiveSegment], most_bytes: int) -> Iterator[pa.Re
 
 
 def _live_of(entry: LiveSegment, block: int) -> pa.RecordBatch | None:
-    start, stop = entry.segment.block_span(block)
+    start, stop = entry.segment.record.block_span(block)
     alive = None if entry.dead is None else entry.dead.live_flags(start, stop).view(np.bool_)
     if alive is not None and not alive.any():
         return None
-    rows = entry.segment.batch(block)
+    rows = entry.segment.reader.batch(block)
     return rows if alive is None or alive.all() else rows.filter(pa.array(alive))

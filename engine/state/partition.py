@@ -24,10 +24,10 @@ from engine.state.damage import DamagedError, damage_error
 from engine.state.delete_vector import DeleteVector
 from engine.state.formats import MANIFEST, Manifest, SegmentId, dead_run_range, segment_key
 from engine.state.memory_storage import MemoryStorage
+from engine.state.partition_context import PartitionContext
 from engine.state.partition_shape import Migrated, Shape
 from engine.state.pending_epoch import PendingEpoch
 from engine.state.rocks import Rocks, SharedOptions
-from engine.state.segment import PartitionContext
 from engine.state.segment_merge import Merge, replace_inputs
 from engine.state.segment_store import (
     BUFFERED_BYTES,

@@ -13,7 +13,7 @@ from engine.model.sql_types import sql_type
 from engine.state.cache import ColumnCache
 from engine.state.folds import Fold, fold_of
 from engine.state.keys import KeyCodec
-from engine.state.segment import PartitionContext
+from engine.state.partition_context import PartitionContext
 from engine.state.storage import Storage
 from engine.state.version import LiveSegment
 

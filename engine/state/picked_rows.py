@@ -11,9 +11,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from engine.state.cache import WHOLE, BlockTable, TablePlace, Validity, has_fixed_width
+from engine.state.column_reader import find_tables
 from engine.state.few_values import FEW_VALUES, values_at
 from engine.state.keys import Rows
-from engine.state.segment import Segment, find_tables
+from engine.state.segment import Segment
 
 SPARSE_ROWS = 3
 """Up to so many rows a segment, on average, slices of single rows are joined: some 1.6 µs a row, whereas to
@@ -119,9 +120,9 @@ def gather_runs(runs: Sequence[Run], columns: Sequence[int], schema: pa.Schema) 
             continue
         block_rows = run.segment.record.block_rows
         for block in range(run.start // block_rows, (run.stop - 1) // block_rows + 1):
-            first, behind = run.segment.block_span(block)
+            first, behind = run.segment.record.block_span(block)
             start, stop = max(run.start, first), min(run.stop, behind)
-            found = run.segment.table(columns, block, schema).batch
+            found = run.segment.reader.table(columns, block, schema).batch
             batches.append(found.slice(start - first, stop - start))
     return join(batches, schema)
 
@@ -147,9 +148,10 @@ def _whole_tables(
 ) -> list[BlockTable | None]:
     """For each segment, of which some rows are wanted, all of its blocks as a table if they are in memory."""
     place = TablePlace(WHOLE, tuple(columns))
+    readers = [segment.reader for segment in segments]
     return [
-        segment.whole_table(columns, schema) if table is None else table
-        for segment, table in zip(segments, find_tables(segments, place, schema, rows), strict=True)
+        reader.whole_table(columns, schema) if table is None else table
+        for reader, table in zip(readers, find_tables(readers, place, schema, rows), strict=True)
     ]
 
 
@@ -172,7 +174,7 @@ def _parts(picks: Sequence[Pick], columns: Sequence[int], schema: pa.Schema) -> 
         for block, (start, stop) in enumerate(pairwise(bounds)):
             if start < stop:
                 inside = rows[start:stop] - block * block_rows
-                yield [_Part(segment.table(columns, block, schema), inside)]
+                yield [_Part(segment.reader.table(columns, block, schema), inside)]
     yield whole
 
 

@@ -16,8 +16,9 @@ import pyarrow as pa
 from engine.model.schema import StoreDefinition
 from engine.scan import Interval
 from engine.state.cache import ColumnPlace
+from engine.state.column_reader import encoded_columns, scanned_columns
 from engine.state.scan_encoding import can_repeat, encode, encoded_type, repeats
-from engine.state.segment import Segment, encoded_columns, scanned_columns
+from engine.state.segment import Segment
 from engine.state.sorted_rows import LiveRun
 from engine.state.statistics import blocks_that_may_hold
 from engine.state.version import LiveSegment
@@ -44,7 +45,7 @@ class Piece(NamedTuple):
 
     def columns(self, places: Sequence[int]) -> list[pa.Array]:
         """The rows of some columns."""
-        return self.entry.segment.slices(places, self.block, self.start, self.stop)
+        return self.entry.segment.reader.slices(places, self.block, self.start, self.stop)
 
     def live_flags(self) -> pa.Array:
         """Which of the rows are live, `uint8`."""
@@ -154,12 +155,12 @@ class ScanPieces:
     @cached_property
     def segments(self) -> int:
         """How many segments they are of."""
-        return len({piece.entry.segment.place for piece in self.pieces})
+        return len({piece.entry.segment.reader.place for piece in self.pieces})
 
     @cached_property
     def partitions(self) -> int:
         """How many partitions they are of."""
-        return len({piece.entry.segment.place.partition for piece in self.pieces})
+        return len({piece.entry.segment.reader.place.partition for piece in self.pieces})
 
     @cached_property
     def stretches(self) -> Sequence[Stretch]:
@@ -175,8 +176,8 @@ class ScanPieces:
         found = self._column_bytes.get(place)
         if found is None:
             found = self._column_bytes[place] = sum(
-                each.entry.segment.column_bytes(place) / each.entry.segment.rows * (each.stop - each.start)
-                for each in self.stretches
+                segment.reader.column_bytes(place) / segment.rows * rows
+                for segment, rows in self._rows_of_segments
             )
         return found
 
@@ -191,7 +192,7 @@ class ScanPieces:
             held = self._held_columns.get(place)
             if held is None:
                 held = self._held_columns[place] = {
-                    segment.column_place(place): segment.bytes_of_rows((place,), rows)
+                    segment.reader.column_place(place): segment.reader.bytes_of_rows((place,), rows)
                     for segment, rows in self._rows_of_segments
                 }
             found |= held
@@ -207,7 +208,7 @@ class ScanPieces:
         chunks = None if encoded is None else self._encoded_chunks(place, encoded)
         if chunks is not None:
             return pa.chunked_array(chunks, encoded)
-        whole = iter(scanned_columns([each.entry.segment for each in self._whole_stretches], place))
+        whole = iter(scanned_columns([each.entry.segment.reader for each in self._whole_stretches], place))
         return pa.chunked_array(
             [
                 chunk
@@ -255,10 +256,10 @@ class ScanPieces:
         if self.rows < LEAST_ENCODED_ROWS or 2 * rows_of_whole < self.rows:
             return None
         whole = [each.entry.segment for each in self._whole_stretches]
-        if not all(segment.can_be_joined(place) for segment in whole):
+        if not all(segment.reader.can_be_joined(place) for segment in whole):
             # All arrays have one type, so what the others have encoded would be for nothing.
             return None
-        segments = {each.entry.segment.place: each.entry.segment for each in self.stretches}.values()
+        segments = {each.entry.segment.reader.place: each.entry.segment for each in self.stretches}.values()
         return encoded_type(
             field.type,
             is_repetitive=can_repeat(field.type)
@@ -269,7 +270,7 @@ class ScanPieces:
         """One column in another layout; None where a stretch has none, as all chunks have one type."""
         chunks: list[pa.Array] = []
         whole = iter(
-            encoded_columns([each.entry.segment for each in self._whole_stretches], place, arrow_type)
+            encoded_columns([each.entry.segment.reader for each in self._whole_stretches], place, arrow_type)
         )
         try:
             for stretch in self.stretches:

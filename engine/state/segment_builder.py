@@ -25,7 +25,8 @@ from engine.state.formats import (
 from engine.state.key_filter import KeyFilter
 from engine.state.key_pages import encode_pages, page_rows_of
 from engine.state.keys import Keys, Rows
-from engine.state.segment import PartitionContext, Segment, key_bytes
+from engine.state.partition_context import PartitionContext
+from engine.state.segment import Segment
 from engine.state.state_options import StateOptions
 from engine.state.statistics import (
     ColumnStatistics,
@@ -359,7 +360,7 @@ class _KeyBuilder:
         if self._rows < self._options.paged_rows:
             return
         self.page_rows = page_rows_of(block, self._block_rows, self._options.page_bytes)
-        nbytes = key_bytes(block.nbytes, len(block), self._context) * self._rows // len(block)
+        nbytes = self._context.key_bytes(block.nbytes, len(block)) * self._rows // len(block)
         self._is_whole = not self.page_rows or self._context.cache.keeps_keys(nbytes)
         if not self._is_whole:
             self.filter = KeyFilter.make_empty(self._rows)

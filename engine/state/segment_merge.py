@@ -13,7 +13,8 @@ from engine.processes.right_of_way import RIGHT_OF_WAY
 from engine.state import keys as sort_keys
 from engine.state.formats import SegmentId
 from engine.state.keys import Keys, Rows
-from engine.state.segment import PartitionContext, Segment
+from engine.state.partition_context import PartitionContext
+from engine.state.segment import Segment
 from engine.state.segment_builder import HotBlocks, Places, SegmentBuilder, block_rows_of
 from engine.state.state_options import MIB, StateOptions
 from engine.state.storage import Pair
@@ -65,7 +66,7 @@ def _keys_that_died(then: LiveSegment, now: LiveSegment | None) -> Keys:
         rows = np.empty(0, np.intp)
     else:
         rows = now.dead.dead_since(then.dead)
-    return then.segment.keys_of(rows)
+    return then.segment.keys.of_rows(rows)
 
 
 class Merge:
@@ -91,7 +92,7 @@ class Merge:
         for entry, begin, (start, stop) in zip(self._inputs, self._starts.tolist(), spans, strict=True):
             rows = np.arange(start, stop) if entry.dead is None else entry.dead.live_rows(start, stop)
             if len(rows):
-                found = entry.segment.keys_through(start, stop)
+                found = entry.segment.keys.read_between(start, stop)
                 keys.append(found if len(rows) == stop - start else sort_keys.take(found, rows - start))
                 numbers.append((rows + begin).astype(np.uint32))
         if not keys:
@@ -138,7 +139,7 @@ class Merge:
         """
         segments = [entry.segment for entry in self._inputs]
         kept = {
-            column: np.concatenate([segment.kept_blocks(column) for segment in segments])
+            column: np.concatenate([segment.reader.kept_blocks(column) for segment in segments])
             for column in self._context.stored_columns
             if column != self._context.key_column
         }
@@ -164,7 +165,7 @@ class Merge:
         for column, flags in self._hot.items():
             for block in np.flatnonzero(flags).tolist():
                 RIGHT_OF_WAY.give_way()
-                merged.column(column, block)
+                merged.reader.column(column, block)
 
     def build(self, builder: SegmentBuilder) -> Iterator[Pair]:
         """Build the merged segment, one column in memory at a time, and of a large one a block of each input.
@@ -179,18 +180,20 @@ class Merge:
                 stretches = map(gathering.rows, builder.parts(self._order, blocks))
                 yield from builder.add_blocks(column, builder.cut(stretches))
             else:
-                chunks = [chunk for entry in self._inputs for chunk in entry.segment.column_chunks(column)]
+                chunks = [
+                    chunk for entry in self._inputs for chunk in entry.segment.reader.column_chunks(column)
+                ]
                 yield from builder.add(column, pa.concat_arrays(chunks), self._order)
 
     def _bytes(self, column: int) -> int:
-        return sum(entry.segment.column_bytes(column) for entry in self._inputs)
+        return sum(entry.segment.reader.column_bytes(column) for entry in self._inputs)
 
 
 def _stretches(segments: Sequence[Segment]) -> Iterator[Sequence[tuple[int, int]]]:
     """Spans of each of some segments, so that no key of a span comes before one of the spans before."""
     longest = max(segments, key=lambda segment: segment.rows)
-    cuts = longest.first_keys(max(1, STRETCH_ROWS // longest.record.block_rows))
-    edges = [[0, *segment.position(cuts, "left").tolist(), segment.rows] for segment in segments]
+    cuts = longest.keys.first_of_blocks(max(1, STRETCH_ROWS // longest.record.block_rows))
+    edges = [[0, *segment.keys.position(cuts, "left").tolist(), segment.rows] for segment in segments]
     yield from zip(*(pairwise(each) for each in edges), strict=True)
 
 
@@ -232,6 +235,6 @@ class _Gathering:
     def _block(self, owner: int, block: int) -> pa.Array:
         known, array = self._blocks[owner]
         if known != block:
-            array = self._segments[owner].read_through(self._column, block)
+            array = self._segments[owner].reader.read_through(self._column, block)
             self._blocks[owner] = (block, array)
         return array

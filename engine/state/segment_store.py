@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from engine.model.schema import TOMBSTONE_COLUMN
 from engine.state import keys as sort_keys
 from engine.state.buffered_storage import BufferedStorage
+from engine.state.column_reader import cache_keys
 from engine.state.damage import damage_error
 from engine.state.delete_vector import DeadRun, DeleteVector, delete_vector
 from engine.state.formats import (
@@ -32,8 +33,9 @@ from engine.state.formats import (
     segment_ranges,
 )
 from engine.state.keys import Keys, Rows
+from engine.state.partition_context import PartitionContext
 from engine.state.partition_shape import Shape
-from engine.state.segment import PartitionContext, Segment, cache_keys
+from engine.state.segment import Segment
 from engine.state.segment_builder import SegmentBuilder, block_rows_of, build_buffered_segment, build_segment
 from engine.state.segment_merge import Merge
 from engine.state.state_options import KIB, MIB, StateOptions
@@ -198,10 +200,10 @@ class SegmentStore:
         inside anybody's lock.
         """
         record = segment.record
-        key_bytes = segment.key_bytes
+        key_bytes = segment.reader.key_bytes
         self._count_keys(key_bytes)
         retired = _Retired(segment.id, record.nbytes, key_bytes, segment.blocks, record.column_bytes.keys())
-        weakref.finalize(segment, self._retired.append, retired).atexit = False
+        weakref.finalize(segment.stored, self._retired.append, retired).atexit = False
         return segment
 
     def _count_keys(self, nbytes: int) -> None:

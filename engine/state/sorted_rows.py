@@ -19,7 +19,7 @@ from engine.scan import KeyRange
 from engine.state import keys as sort_keys
 from engine.state.keys import KeyCodec, Keys, Rows
 from engine.state.picked_rows import Run, gather_runs
-from engine.state.segment import find_keys_between, find_spans
+from engine.state.segment_keys import find_keys_between, find_spans
 from engine.state.version import LiveSegment
 
 LEAST_WINDOW = 16
@@ -70,7 +70,7 @@ def find_runs(segments: Sequence[LiveSegment], low: Keys | None, high: Keys | No
         low: The first key that belongs to them; None for no bound.
         high: The first key behind them; None for no bound.
     """
-    spans = find_spans([entry.segment for entry in segments], low, high)
+    spans = find_spans([entry.segment.keys for entry in segments], low, high)
     return [
         LiveRun(entry, start, stop)
         for entry, (start, stop) in zip(segments, spans, strict=True)
@@ -148,7 +148,7 @@ def _merge(runs: Sequence[LiveRun], window: int | None, most: int | None, *, des
     ]
     lengths = np.array([stop - start for start, stop in spans])
     begins = np.cumsum(lengths) - lengths
-    keys = find_keys_between([run.entry.segment for run in runs], spans)
+    keys = find_keys_between([run.entry.segment.keys for run in runs], spans)
     order = sort_keys.order(sort_keys.concatenate(keys))
     if descending:
         order = order[::-1]

@@ -239,7 +239,7 @@ class StateView:
             return None
         segment, row = found
         block, inside = divmod(row, segment.record.block_rows)
-        return segment.table(places, block, schema).table.slice(inside, 1)
+        return segment.reader.table(places, block, schema).table.slice(inside, 1)
 
     def found_row(self, key: int | str, places: Sequence[int], schema: pa.Schema) -> pa.RecordBatch | None:
         """As `StoreView.found_row`."""
@@ -248,7 +248,7 @@ class StateView:
             return None
         segment, row = found
         block, inside = divmod(row, segment.record.block_rows)
-        return segment.table(places, block, schema).found.slice(inside, 1)
+        return segment.reader.table(places, block, schema).found.slice(inside, 1)
 
     def _find_one(self, key: int | str) -> tuple[Segment, int] | None:
         """The live row of one key, and the segment that has it."""
@@ -373,7 +373,7 @@ class PieceScan:
         pieces = self.pieces.pieces
         if not pieces:
             return NOTHING_HELD
-        cache = pieces[0].entry.segment.cache
+        cache = pieces[0].entry.segment.reader.cache
         if is_copied or self.nbytes <= SMALL_SCAN_BYTES:
             return cache.hold({}, self.nbytes)
         return cache.hold(
@@ -450,12 +450,12 @@ class PointScan:
     def nbytes(self) -> int:
         """Arrow bytes of the rows, from the segments' averages."""
         places, _ = self.view.project_columns(tuple(self.columns))
-        return sum([pick.segment.bytes_of_rows(places, len(pick.rows)) for pick in self._found.picks])
+        return sum([pick.segment.reader.bytes_of_rows(places, len(pick.rows)) for pick in self._found.picks])
 
     def hold(self, *, is_copied: bool = False) -> Hold | None:
         """As `Scan.hold`: the rows are copies in any case."""
         picks = self._found.picks
-        return picks[0].segment.cache.hold({}, self.nbytes) if picks else NOTHING_HELD
+        return picks[0].segment.reader.cache.hold({}, self.nbytes) if picks else NOTHING_HELD
 
     @cached_property
     def statistics(self) -> ScanStatistics:
@@ -464,7 +464,7 @@ class PointScan:
         """
         found, view = self._found, self.view
         rows = sum([len(pick.rows) for pick in found.picks])
-        segments = {pick.segment.place for pick in found.picks}
+        segments = {pick.segment.reader.place for pick in found.picks}
         return view.statistics(found.partitions, len(segments), min(rows, view.stored_blocks), rows)
 
     def batches(self) -> Iterator[pa.RecordBatch]:

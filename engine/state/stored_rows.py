@@ -13,8 +13,8 @@ import pyarrow as pa
 from engine.state import keys as sort_keys
 from engine.state.folds.fold import KeyGroups
 from engine.state.keys import Keys, Rows
+from engine.state.partition_context import PartitionContext
 from engine.state.picked_rows import Pick, gather
-from engine.state.segment import PartitionContext
 from engine.state.version import LiveSegment, Located, find_live_ranges, locate, mark_dead
 
 

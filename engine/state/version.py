@@ -21,7 +21,8 @@ from engine.state import keys as sort_keys
 from engine.state.delete_vector import DeleteVector
 from engine.state.formats import SegmentId
 from engine.state.keys import Keys, Needle, Rows
-from engine.state.segment import PartitionContext, Segment
+from engine.state.partition_context import PartitionContext
+from engine.state.segment import Segment
 
 _ALL_LIVE = pa.array(np.ones(1 << 16, np.uint8))
 
@@ -96,7 +97,7 @@ class LiveSegment:
         Returns:
             Places of the keys that have a live row here, and the row of each.
         """
-        places, rows = self.segment.find(keys)
+        places, rows = self.segment.keys.find(keys)
         if self.dead is None or not len(rows):
             return places, rows
         alive = ~self.dead.are_dead(rows)
@@ -160,7 +161,7 @@ class Version:
     def find_one(self, needle: Needle) -> tuple[Segment, int] | None:
         """The live row of one key, and the segment that has it."""
         for entry in self.searched:
-            row = entry.segment.find_one(needle)
+            row = entry.segment.keys.find_one(needle)
             if row is not None and entry.is_live(row):
                 return entry.segment, row
         return None
@@ -259,7 +260,7 @@ def find_live_ranges(
     order = sort_keys.order_of_last(low)
     low, high = sort_keys.take(low, order), sort_keys.take(high, order)
     for entry in segments:
-        starts, stops = entry.segment.position(low, "left"), entry.segment.position(high, side)
+        starts, stops = entry.segment.keys.position(low, "left"), entry.segment.keys.position(high, side)
         lengths = np.maximum(stops - starts, 0)
         rows = entry.keep_live(
             np.repeat(starts - np.cumsum(lengths) + lengths, lengths) + np.arange(lengths.sum())

@@ -223,8 +223,8 @@ def test_orders_of_every_type(tmp_path: Path, kind: pa.DataType, rising: list[An
         )
     (entry,) = (entry for entry in store.version.segments if entry.live_rows)
     assert (
-        entry.segment.column(1, 0).equals(values[len(rising) - 1 : len(rising)])
-        or pc.all(pc.is_nan(entry.segment.column(1, 0))).as_py()
+        entry.segment.reader.column(1, 0).equals(values[len(rising) - 1 : len(rising)])
+        or pc.all(pc.is_nan(entry.segment.reader.column(1, 0))).as_py()
     )
     store.close()
 

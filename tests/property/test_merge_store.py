@@ -165,8 +165,8 @@ def contents(store: PartitionStore) -> dict[tuple[str, int], dict[str, Any]]:
     hidden: dict[tuple[str, int], dict[str, Any]] = {}
     for entry in store.version.segments:
         for block in range(entry.segment.blocks):
-            arrays = entry.segment.columns(range(len(DEFINITION.stored_schema)), block)
-            start, _ = entry.segment.block_span(block)
+            arrays = entry.segment.reader.columns(range(len(DEFINITION.stored_schema)), block)
+            start, _ = entry.segment.record.block_span(block)
             for place, row in enumerate(
                 pa.RecordBatch.from_arrays(arrays, schema=DEFINITION.stored_schema).to_pylist()
             ):

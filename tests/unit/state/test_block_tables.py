@@ -11,8 +11,9 @@ import pytest
 
 from engine.model.schema import TOMBSTONE_COLUMN, Epoch, PartitionId, define_store
 from engine.state.cache import WHOLE, BlockTable, CacheKey, ColumnCache, SegmentPlace, TablePlace
+from engine.state.column_reader import LARGEST_JOINED_SHARE, cache_keys
 from engine.state.partition import PartitionStore
-from engine.state.segment import LARGEST_JOINED_SHARE, Segment, cache_keys
+from engine.state.segment import Segment
 from engine.state.state_options import StateOptions
 from engine.state.state_view import StateView
 
@@ -81,8 +82,8 @@ def test_rows_are_right_however_columns_alternate_and_go(view: StateView, cache:
 def _join(view: StateView, columns: Sequence[int]) -> None:
     segment = view.versions[PartitionId(0)].segments[0].segment
     for block in range(segment.blocks):
-        segment.columns(columns, block)
-    found = segment.whole_columns(columns)
+        segment.reader.columns(columns, block)
+    found = segment.reader.whole_columns(columns)
     assert found is not None
     assert [array.to_pylist() for array in found] == [TABLE.column(place).to_pylist() for place in columns]
 
@@ -91,28 +92,31 @@ def test_columns_are_joined_once_all_of_their_blocks_are_there(view: StateView, 
     segment = view.versions[PartitionId(0)].segments[0].segment
     cache.drop(list(cache._entries))
     for block in range(segment.blocks):
-        assert segment.whole_columns((1, 2)) is None
-        segment.columns((1, 2), block)
+        assert segment.reader.whole_columns((1, 2)) is None
+        segment.reader.columns((1, 2), block)
     single = cache.nbytes
-    found = segment.whole_columns((1, 2))
+    found = segment.reader.whole_columns((1, 2))
     assert found is not None
     assert {key.block for key in cache._entries} == {WHOLE}
     assert single // 2 < cache.nbytes <= single
     # Whatever is asked for now is cut out of them, also by who has known the blocks before.
     again = Segment(segment.id, segment.record, segment._context)
     for block in range(segment.blocks):
-        start, stop = segment.block_span(block)
+        start, stop = segment.record.block_span(block)
         for each in (segment, again):
-            for arrays in (each.columns((1, 2), block), each.slices((1, 2), block, start, stop)):
+            for arrays in (
+                each.reader.columns((1, 2), block),
+                each.reader.slices((1, 2), block, start, stop),
+            ):
                 assert [array.to_pylist() for array in arrays] == [
                     array.slice(start, stop - start).to_pylist() for array in found
                 ]
-            assert each.batch(block).to_pylist() == TABLE.slice(start, stop - start).to_pylist()
+            assert each.reader.batch(block).to_pylist() == TABLE.slice(start, stop - start).to_pylist()
     assert {key.block for key in cache._entries} == {WHOLE}
     cache.drop(list(cache._entries))
     assert (cache.nbytes, +cache._blocks) == (0, {})
-    assert segment.whole_columns((1, 2)) is None
-    assert segment.columns((1, 2), 3)[0].to_pylist() == found[0].slice(48, 16).to_pylist()
+    assert segment.reader.whole_columns((1, 2)) is None
+    assert segment.reader.columns((1, 2), 3)[0].to_pylist() == found[0].slice(48, 16).to_pylist()
 
 
 @pytest.mark.parametrize(("rows", "stays"), [(1, False), (2, True)])
@@ -144,8 +148,8 @@ def test_columns_that_are_large_for_the_cache_stay_in_blocks(tmp_path: Path) -> 
         rows = TABLE.append_column(TOMBSTONE_COLUMN, pa.array(np.zeros(ROWS, np.bool_))).combine_chunks()
         segment = store.apply(Epoch(1), rows.to_batches()[0]).segments[0].segment
         for block in range(segment.blocks):
-            segment.columns((1,), block)
-        assert segment.whole_columns((1,)) is None
+            segment.reader.columns((1,), block)
+        assert segment.reader.whole_columns((1,)) is None
         assert len([key for key in cache._entries if key.column == 1 or key.block != WHOLE]) >= segment.blocks
     finally:
         store.close()
@@ -154,7 +158,7 @@ def test_columns_that_are_large_for_the_cache_stay_in_blocks(tmp_path: Path) -> 
 def test_a_table_is_made_once(view: StateView, cache: ColumnCache) -> None:
     segment = view.versions[PartitionId(0)].segments[0].segment
     schema = TABLE.select(["id", "half"]).schema
-    assert segment.table((0, 1), 2, schema) is segment.table((0, 1), 2, pa.schema(list(schema)))
+    assert segment.reader.table((0, 1), 2, schema) is segment.reader.table((0, 1), 2, pa.schema(list(schema)))
     cache.drop(cache_keys(1, segment.id, segment.blocks, segment.record.column_bytes))
     assert (cache.nbytes, cache._tables) == (0, {})
 

@@ -21,7 +21,8 @@ from engine.state.formats import KEY_FILTER, PAGE_FENCES, SegmentId, block_key, 
 from engine.state.key_filter import KeyFilter, decode_filter, pieces_of
 from engine.state.key_pages import decode_pages, encode_pages
 from engine.state.partition import PartitionStore
-from engine.state.segment import MOST_SOUGHT, Segment
+from engine.state.segment import Segment
+from engine.state.segment_keys import MOST_SOUGHT
 from engine.state.state_options import StateOptions
 from tests.support.partitions import view_of
 from tests.support.seeds import seeded_generator
@@ -90,15 +91,17 @@ def test_pages_find_what_whole_columns_find(definition: StoreDefinition, tmp_pat
                 np.argsort(needles) if isinstance(needles, np.ndarray) else pa.compute.sort_indices(needles)
             )
             needles = needles[order] if isinstance(needles, np.ndarray) else needles.take(order)
-            for found, expected in zip(one.find(needles), other.find(needles), strict=True):
+            for found, expected in zip(one.keys.find(needles), other.keys.find(needles), strict=True):
                 assert found.tolist() == expected.tolist()
             for side in ("left", "right"):
-                assert one.position(needles, side).tolist() == other.position(needles, side).tolist()
+                assert (
+                    one.keys.position(needles, side).tolist() == other.keys.position(needles, side).tolist()
+                )
             for needle in needles[:50]:
-                assert one.find_one(needle) == other.find_one(needle)
+                assert one.keys.find_one(needle) == other.keys.find_one(needle)
         chosen = np.sort(random.choice(ROWS, 700, replace=False))
-        assert list(one.keys_of(chosen)) == list(other.keys_of(chosen))
-        assert list(one.keys_through(500, 1100)) == list(other.keys_through(500, 1100))
+        assert list(one.keys.of_rows(chosen)) == list(other.keys.of_rows(chosen))
+        assert list(one.keys.read_between(500, 1100)) == list(other.keys.read_between(500, 1100))
         assert paged.context.cache.nbytes <= PAGED.cache_bytes
 
 
@@ -120,13 +123,13 @@ def test_keys_sought_one_by_one_are_read_whole_once_that_pays(
             needles = store.context.codec.encode(keys_of(definition, np.arange(sought)))
             rows_found = []
             for count, needle in enumerate(needles, 1):
-                rows_found.append(segment.find_one(needle))
-                is_whole = segment.cache.peek(segment.whole_key) is not None
+                rows_found.append(segment.keys.find_one(needle))
+                is_whole = segment.reader.cache.peek(segment.reader.whole_key) is not None
                 assert is_whole is (fits and count == sought)
             assert None not in rows_found
-            segment.cache.drop([segment.whole_key])
-            assert segment.find_one(needles[0]) == rows_found[0]
-            assert segment.cache.peek(segment.whole_key) is None
+            segment.reader.cache.drop([segment.reader.whole_key])
+            assert segment.keys.find_one(needles[0]) == rows_found[0]
+            assert segment.reader.cache.peek(segment.reader.whole_key) is None
 
 
 def test_a_table_is_kept_though_its_keys_are_in_pages(tmp_path: Path) -> None:
@@ -135,12 +138,12 @@ def test_a_table_is_kept_though_its_keys_are_in_pages(tmp_path: Path) -> None:
     with open_store(definition, tmp_path, WHOLE) as store:
         segment = segment_of(store)
         asked = (0, 1), 2, definition.schema
-        tables = [segment.table(*asked) for _ in range(3)]
-        assert segment.cache.peek(segment.whole_key) is None
+        tables = [segment.reader.table(*asked) for _ in range(3)]
+        assert segment.reader.cache.peek(segment.reader.whole_key) is None
         assert tables[1] is tables[2]
-        segment.find(segment.keys_through(0, segment.rows))
-        assert segment.cache.peek(segment.whole_key) is not None
-        assert segment.table(*asked).table.equals(tables[0].table)
+        segment.keys.find(segment.keys.read_between(0, segment.rows))
+        assert segment.reader.cache.peek(segment.reader.whole_key) is not None
+        assert segment.reader.table(*asked).table.equals(tables[0].table)
 
 
 def test_epochs_onto_pages_equal_those_onto_whole_columns(
@@ -215,7 +218,7 @@ def test_what_is_damaged_is_refused(name: str, tmp_path: Path) -> None:
         assert store.version.epoch == Epoch(1)
         with pytest.raises(DamagedError):
             for block in range(segment_of(store).blocks):
-                segment_of(store).check_block(block)
+                segment_of(store).stored.check_block(block)
 
 
 def decode(pages: list[bytes], arrow_type: pa.DataType, page_rows: int, rows: int) -> pa.Array:

@@ -77,7 +77,7 @@ def test_a_merge_leaves_the_cache_as_it_found_it(
         store.compact_fully()
         store.release()
         (entry,) = store.version.segments
-        kept = np.array([entry.segment.kept_blocks(column) for column in (1, 2)])
+        kept = np.array([entry.segment.reader.kept_blocks(column) for column in (1, 2)])
         expected = (
             np.arange(entry.segment.blocks) < HOT * entry.segment.blocks if is_hot else np.zeros(1, bool)
         )
@@ -109,4 +109,4 @@ def test_what_a_large_merge_makes_is_read_again_only_where_the_cache_had_no_room
         store.compact_fully()
         (entry,) = store.version.segments
         assert bool(read) == (not room)
-        assert entry.segment.kept_blocks(1).all()
+        assert entry.segment.reader.kept_blocks(1).all()

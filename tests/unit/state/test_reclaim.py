@@ -67,7 +67,7 @@ def test_space_that_rows_share_with_others_comes_back_at_rest(tmp_path: Path) ->
     wait_until(lambda: size(tmp_path) < 1.3 * store.version.nbytes + (2 << 20))
     for _ in range(2):
         (entry,) = store.version.segments
-        keys, found = (entry.segment.whole_column(column).to_numpy() for column in (0, 1))
+        keys, found = (entry.segment.reader.whole_column(column).to_numpy() for column in (0, 1))
         assert (found == values[keys]).all()
         assert len(keys) == np.count_nonzero(values)
         store.close()

@@ -18,9 +18,9 @@ from engine.model.schema import TOMBSTONE_COLUMN, Epoch, PartitionId, define_sto
 from engine.scan import Interval, RowFilter
 from engine.state import scan_pieces
 from engine.state.cache import ENCODED, ColumnCache
+from engine.state.column_reader import LARGEST_JOINED_SHARE
 from engine.state.partition import PartitionStore
 from engine.state.scan_encoding import encode, encoded_type, repeats
-from engine.state.segment import LARGEST_JOINED_SHARE
 from engine.state.state_options import StateOptions
 from engine.state.state_view import PieceScan, StateView
 from tests.support.partitions import view_of
@@ -165,13 +165,13 @@ def test_a_column_that_cannot_be_encoded_is_read_as_it_is(
     def refuse(values: pa.Array, arrow_type: pa.DataType) -> pa.Array:
         raise pa.ArrowInvalid("No.")
 
-    monkeypatch.setattr("engine.state.segment.encode", refuse)
+    monkeypatch.setattr("engine.state.column_reader.encode", refuse)
     assert types(check(scan(store))) == PLAIN
 
 
 def test_what_is_gone_takes_no_room(store: PartitionStore) -> None:
     check(scan(store))
-    cache = store.version.segments[0].segment.cache
+    cache = store.version.segments[0].segment.reader.cache
     old = {entry.segment.id for entry in store.version.segments}
     store.compact_fully()
     check(scan(store))
@@ -182,10 +182,10 @@ def test_what_is_gone_takes_no_room(store: PartitionStore) -> None:
 def test_a_merge_finds_encoded_columns_worth_keeping(store: PartitionStore) -> None:
     view = view_of(store, STORE)
     entry = view.versions[PartitionId(0)].segments[0]
-    entry.segment.cache.drop(list(entry.segment.cache._entries))
-    assert not entry.segment.kept_blocks(1).any()
+    entry.segment.reader.cache.drop(list(entry.segment.reader.cache._entries))
+    assert not entry.segment.reader.kept_blocks(1).any()
     view.scan(["price"]).to_table()
-    assert entry.segment.kept_blocks(1).all()
+    assert entry.segment.reader.kept_blocks(1).all()
 
 
 @pytest.mark.parametrize(
@@ -250,6 +250,7 @@ def test_nothing_is_encoded_where_a_segment_cannot_be(
         table = view.scan(["price"]).to_table()
         assert table.schema.field("price").type == PLAIN[1]
         places = [
-            entry.segment.encoded_place(1) for entry in (*small.version.segments, *large.version.segments)
+            entry.segment.reader.encoded_place(1)
+            for entry in (*small.version.segments, *large.version.segments)
         ]
         assert cache.has(places) == [False, False]

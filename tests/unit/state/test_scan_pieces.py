@@ -13,9 +13,9 @@ import pytest
 from engine.model.schema import TOMBSTONE_COLUMN, Epoch, PartitionId, define_store
 from engine.scan import Interval, RowFilter
 from engine.state.cache import ColumnCache
+from engine.state.column_reader import encoded_columns, scanned_columns
 from engine.state.partition import PartitionStore
 from engine.state.scan_pieces import MOST_SCANS
-from engine.state.segment import encoded_columns, scanned_columns
 from engine.state.state_options import StateOptions
 from engine.state.state_view import MOST_SHARES, PieceScan, StateView
 
@@ -117,14 +117,14 @@ def test_columns_of_many_segments_are_those_of_each(tmp_path: Path, cache_bytes:
         assert {segment.blocks for segment in segments} == {1, -(-ROWS // SEGMENTS // BLOCK_ROWS)}
         for _ in range(3):
             for place, arrow_type in enumerate(STORE.schema.types):
-                expected = [segment.whole_column(place) for segment in segments]
-                found = scanned_columns(segments, place)
+                expected = [segment.reader.whole_column(place) for segment in segments]
+                found = scanned_columns([each.reader for each in segments], place)
                 assert [pa.chunked_array(each, arrow_type).combine_chunks() for each in found] == [
                     pa.chunked_array([each]).combine_chunks() for each in expected
                 ]
-            encoded = list(encoded_columns(segments, 2, pa.decimal64(15, 2)))
+            encoded = list(encoded_columns([each.reader for each in segments], 2, pa.decimal64(15, 2)))
             assert [None if each is None else each.to_pylist() for each in encoded] == [
-                segment.whole_column(2).to_pylist() if segment.can_be_joined(2) else None
+                segment.reader.whole_column(2).to_pylist() if segment.reader.can_be_joined(2) else None
                 for segment in segments
             ]
 
@@ -138,8 +138,8 @@ def test_columns_that_are_kept_are_found_in_one_look(
     def fail(*unused: object) -> None:
         raise AssertionError("a column was asked for by itself")
 
-    monkeypatch.setattr("engine.state.segment.Segment.scanned_column", fail)
-    monkeypatch.setattr("engine.state.segment.Segment.encoded_column", fail)
+    monkeypatch.setattr("engine.state.column_reader.ColumnReader.scanned_column", fail)
+    monkeypatch.setattr("engine.state.column_reader.ColumnReader.encoded_column", fail)
     # A segment of few rows has its key column in one block, which is looked up as a whole.
     names = ["day", "price"]
     assert view.scan(names).to_table().equals(expected.select(names))

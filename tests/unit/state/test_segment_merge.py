@@ -58,7 +58,9 @@ def merge_upserts(directory: Path) -> tuple[pa.Table, object]:
     store.close()
     store = open_partition(STORE, directory)
     (entry,) = store.version.segments
-    table = pa.Table.from_batches([entry.segment.batch(block) for block in range(entry.segment.blocks)])
+    table = pa.Table.from_batches(
+        [entry.segment.reader.batch(block) for block in range(entry.segment.blocks)]
+    )
     assert sorted((row["a"], row) for row in expected if row.pop("__live", 1)) == [
         (row["a"], row) for row in table.to_pylist()
     ]
