@@ -17,6 +17,7 @@ from engine.access.principal import EngineLimit
 from engine.access.scope import Scope
 from engine.catalog.show import describe_schema, plan_text
 from engine.cluster.fragments import FragmentRequest
+from engine.coordinator.answers_at_hand import AnswersAtHand
 from engine.coordinator.catalog_queries import CatalogQueries
 from engine.coordinator.coordinator import Coordinator
 from engine.coordinator.deployment_hosts import DeploymentHosts
@@ -24,7 +25,7 @@ from engine.coordinator.distributed_query import DistributedQuery
 from engine.coordinator.division import Divider, Division
 from engine.coordinator.endpoints import Endpoints
 from engine.coordinator.fragment_hosts import FragmentHosts
-from engine.coordinator.key_rows import KeyQuery, KeyRows
+from engine.coordinator.key_rows import KeyRows
 from engine.coordinator.key_streams import KeyStream, key_columns
 from engine.coordinator.lag_limit import LagLimit
 from engine.coordinator.one_host import cluster_of_one
@@ -42,7 +43,7 @@ from engine.exec.argument_maker import ArgumentMaker, Clock
 from engine.exec.fallbacks import REFUSALS, TEXT_REFUSALS
 from engine.exec.fragment_cache import FragmentCache
 from engine.exec.fragment_executor import FragmentExecutor
-from engine.exec.kept_answers import KeptAnswers, plain_question
+from engine.exec.kept_answers import KeptAnswers
 from engine.exec.local_executor import LocalExecutor
 from engine.exec.query_options import QueryOptions
 from engine.exec.query_result import QueryMetadata, QueryResult
@@ -50,46 +51,33 @@ from engine.exec.requests import Requests
 from engine.exec.restricted_source import RestrictedSource
 from engine.model.read_point import NEWEST, ReadPoint
 from engine.model.table_shapes import ExpectedShapes
-from engine.plan.key_lookup import KeyLookup
-from engine.scan import BuildingError, StoreSource
+from engine.scan import StoreSource
 from engine.sql.parse import StatementClass
 from engine.statements.column_names import ColumnNames
 from engine.statements.least_recently_used import CacheLimits
-from engine.statements.pin import ALL_NEWEST, MigratedError
 from engine.statements.request import Request
+from engine.statements.session import DEFAULT_SESSION, Session
 from engine.statements.shapes import Shapes
-from engine.statements.statement_cache import MAX_CACHED_LENGTH, StatementCache
+from engine.statements.statement_cache import StatementCache
 from engine.statements.templates import Templates
 from engine.statements.texts import Texts
 
 _log = logging.getLogger(__name__)
-__all__ = ["PreparedStatement", "QueryMetadata", "QueryOptions", "QueryResult", "QueryService", "Session"]
+__all__ = [
+    "DEFAULT_SESSION",
+    "PreparedStatement",
+    "QueryMetadata",
+    "QueryOptions",
+    "QueryResult",
+    "QueryService",
+    "Session",
+]
 
 
 MOST_SCOPES = 64
 """Services that are kept for those for whom a part of the stores exists; of more, those asked longest ago are
 made anew.
 """
-
-
-@dataclass(frozen=True)
-class Session:
-    """What a client chose for its statements.
-
-    Attributes:
-        dialect: sqlglot's name of the SQL dialect.
-        timeout_seconds: Time-out of statements, if it is shorter than the service's; None for the service's.
-        read_point: Which epochs statements may read.
-        user: The client's name.
-    """
-
-    dialect: str = "duckdb"
-    timeout_seconds: float | None = None
-    read_point: ReadPoint = NEWEST
-    user: str = "anybody"
-
-
-DEFAULT_SESSION = Session()
 
 
 @dataclass(frozen=True)
@@ -191,7 +179,7 @@ class QueryService:
         self._templates = Templates(limits)
         self._texts = Texts(source, self._statements, options.longest_text_bytes)
         # Statements and fragments over this host's stores.
-        local = self._local = LocalExecutor(source, engine, options.batch_bytes)
+        local = LocalExecutor(source, engine, options.batch_bytes)
         fragments, shapes = FragmentCache(engine, limits), Shapes(source)
         arguments = ArgumentMaker(resources.folder, clock)
         self._fragment_executor = FragmentExecutor(source, fragments, shapes, local, arguments)
@@ -203,9 +191,18 @@ class QueryService:
         plans = PlanCache(engine, fragments, local, limits)
         hosts = FragmentHosts(cluster, self._fragment_executor)
         self._runner = PlanRunner(cluster.here, hosts, engine, options, resources.memory, resources.threads)
-        self._answers = KeptAnswers(options.kept_answer_bytes)
-        self._coordinator = Coordinator(cluster, router, plans, self._runner, local, self._answers, lag_limit)
-        self._key_rows = KeyRows(cluster, routes, router, plans, local)
+        answers = self._answers = KeptAnswers(options.kept_answer_bytes)
+        self._coordinator = Coordinator(cluster, router, plans, self._runner, local, answers, lag_limit)
+        self._at_hand = AnswersAtHand(
+            source,
+            cluster,
+            self._texts,
+            local,
+            KeyRows(cluster, routes, router, plans, local),
+            answers,
+            lag_limit,
+            options.statement_timeout_seconds,
+        )
         self._divider = Divider(cluster, router, plans)
         self._catalog = CatalogQueries(source, cluster, hides_sizes=scope is not None)
         self._prepared = PreparedStatements(
@@ -294,7 +291,7 @@ class QueryService:
                 these.
             LivestateError: The statement is not valid, as its kind and message say.
         """
-        deadline = Deadline(self._timeout(session), cancelled, engine_limit=engine_limit)
+        deadline = Deadline(self._time_limit(session), cancelled, engine_limit=engine_limit)
         return self._prepared.prepare(
             sql, session.dialect, session.read_point, deadline, expected_shapes, given
         )
@@ -360,13 +357,13 @@ class QueryService:
 
         # 1. One row by its key needs nothing of what follows, nor does an answer that was kept.
         if may_be_at_hand:
-            found = self.answer_at_hand(text, dialect, parameters, session, cancelled, expected_shapes)
+            found = self.answer_at_hand(text, parameters, session, cancelled, expected_shapes)
             if found is not None:
                 return found
 
         # 2. Text → bound statement with its plan: of the template that texts share which differ in values, or
         # of its own.
-        deadline = Deadline(self._timeout(session), cancelled, slot)
+        deadline = Deadline(self._time_limit(session), cancelled, slot)
         if parameters is None and dialect == "duckdb":
             shared = self._answer_by_template(text, session, deadline, started, expected_shapes)
             if shared is not None:
@@ -398,7 +395,7 @@ class QueryService:
             case _:
                 # 4. Bound statement → route → fragments → executor, here or there → merge → batches.
                 result = self._hide_sizes(self._coordinator.answer(self._query_of(request)).result)
-                self._learn_list_lookup(request, session)
+                self._at_hand.learn_list(request, session)
                 return result
 
     def _hide_sizes(self, result: QueryResult) -> QueryResult:
@@ -480,7 +477,7 @@ class QueryService:
         bound = request.statement.bound
         if bound.statement_class is not StatementClass.QUERY or not bound.references:
             return Division({}, None, None)
-        return self._divider.divide(self._query_of(request), self._timeout(session))
+        return self._divider.divide(self._query_of(request), self._time_limit(session))
 
     def _request(
         self,
@@ -489,7 +486,7 @@ class QueryService:
         session: Session,
         expected_shapes: ExpectedShapes | None = None,
     ) -> Request:
-        deadline = Deadline(self._timeout(session))
+        deadline = Deadline(self._time_limit(session))
         return self._requests.make(
             sql,
             session.dialect,
@@ -524,169 +521,26 @@ class QueryService:
     def answer_at_hand(
         self,
         text: str,
-        dialect: str,
         parameters: pa.RecordBatch | Sequence[object] | None,
         session: Session = DEFAULT_SESSION,
         cancelled: Callable[[], bool] | None = None,
         expected_shapes: ExpectedShapes | None = None,
     ) -> QueryResult | None:
-        """An answer that takes next to nothing: one row by its key, or what was answered before.
-
-        Args and errors as those of `row`.
-
-        Returns:
-            The result, all of it there already; None where `execute` has to find more out.
-        """
-        row = self.row(text, dialect, parameters, session, cancelled, expected_shapes)
-        if row is not None:
-            return row
-        if parameters is None or isinstance(parameters, pa.RecordBatch):
-            kept = self._kept_answer(text, dialect, parameters, session, expected_shapes)
-            return kept if kept is None else self._hide_sizes(kept)
-        return None
+        """As `AnswersAtHand.find`."""
+        found = self._at_hand.find(text, parameters, session, cancelled, expected_shapes)
+        return None if found is None else self._hide_sizes(found)
 
     def row(
         self,
         text: str,
-        dialect: str,
         parameters: pa.RecordBatch | Sequence[object] | None,
         session: Session = DEFAULT_SESSION,
         cancelled: Callable[[], bool] | None = None,
         expected_shapes: ExpectedShapes | None = None,
     ) -> QueryResult | None:
-        """Answer the most frequent statement, one row by its key, past everything that other statements need.
-
-        Args:
-            text: Any statement.
-            dialect: Its dialect.
-            parameters: One row with a column a parameter, or plain Python values; None where the text has
-                literals.
-            session: The client's other choices.
-            cancelled: Tells, from any thread, whether the client took the statement back; only asked while
-                another host is waited for.
-            expected_shapes: As in `execute`.
-
-        Returns:
-            The result; None where the statement asks for anything else, has not been made ready before, or
-            was told other columns, so that `execute` has to answer it.
-
-        Raises:
-            Unavailable: The store cannot be read now.
-        """
-        started = time.perf_counter()
-        if not session.read_point.is_newest:
-            return None
-        texts = self._texts
-        found = (
-            texts.lookup_by_literal(text, dialect)
-            if parameters is None
-            else texts.lookup_by_parameter(text, dialect, parameters)
-        )
-        if found is None:
-            return None
-        statement, key = found
-        lookup = statement.key_lookup
-        if (
-            lookup is None
-            or not lookup.is_key(key)
-            or (expected_shapes is not None and expected_shapes != statement.bound.shapes)
-        ):
-            return None
-        if not self._cluster.has_peers:
-            row = self._row_of_one_host(lookup, key, session.read_point, started)
-        else:
-            definitions, timeout = self._source.definitions(), self._timeout(session)
-            row = self._key_rows.row(
-                KeyQuery(statement, lookup, key, definitions, timeout, started, cancelled, session.read_point)
-            )
-        return row if row is None else self._hide_sizes(row)
-
-    def _row_of_one_host(
-        self, lookup: KeyLookup, key: int | str, read_point: ReadPoint, started: float
-    ) -> QueryResult | None:
-        """Answer a lookup of one row on a host without peers; None where `execute` has to find out more.
-
-        The row is here or nowhere, and a route to find that out would take three times as long as the lookup.
-        """
-        until = self._lag_limit.complete_until(lookup.definitions, read_point)
-        if until is None:
-            return None
-        try:
-            return self._local.row(lookup, key, ALL_NEWEST, started, until)
-        except (MigratedError, BuildingError):
-            return None
-
-    def _rows_of_list(
-        self, text: str, session: Session, started: float, expected_shapes: ExpectedShapes | None
-    ) -> QueryResult | None:
-        """Answer a lookup of rows by the list of keys that a text in DuckDB's dialect ends in, on a host
-        without peers; None for anything else, and where its like has not been answered before.
-        """
-        if self._cluster.has_peers or not session.read_point.is_newest:
-            return None
-        found = self._texts.lookup_by_list(text)
-        if found is None:
-            return None
-        statement, keys = found
-        lookup = statement.key_list_lookup
-        if lookup is None or (expected_shapes is not None and expected_shapes != statement.bound.shapes):
-            return None
-        until = self._lag_limit.complete_until(lookup.definitions, session.read_point)
-        if until is None:
-            return None
-        try:
-            rows = self._local.rows_of_keys(lookup, keys, ALL_NEWEST, started, until)
-        except (MigratedError, BuildingError):
-            return None
-        return self._hide_sizes(rows)
-
-    def _learn_list_lookup(self, request: Request, session: Session) -> None:
-        """Take note of what was answered, for `_rows_of_list`."""
-        if (
-            self._cluster.has_peers
-            or request.dialect != "duckdb"
-            or request.read_point is not session.read_point
-        ):
-            return
-        # Parameters of a client are in no text.
-        text = request.ready.text if request.given is None else request.written
-        if text is not None:
-            self._texts.learn_list_lookup(text, request.statement, request.arguments)
-
-    def _kept_answer(
-        self,
-        text: str,
-        dialect: str,
-        parameters: pa.RecordBatch | None,
-        session: Session,
-        expected_shapes: ExpectedShapes | None,
-    ) -> QueryResult | None:
-        """The answer that a text had last, if it is that of the newest epochs still, on a host without peers;
-        None where that takes more to find out.
-        """
-        if (
-            self._cluster.has_peers
-            or not session.read_point.is_newest
-            or not self._answers
-            or len(text) > MAX_CACHED_LENGTH
-        ):
-            return None
-        started = time.perf_counter()
-        answer = self._answers.find(plain_question(text, dialect, parameters))
-        if (
-            answer is None
-            or not answer.statement.is_current(self._source.tables())
-            or (expected_shapes is not None and expected_shapes != answer.shapes)
-        ):
-            return None
-        until = self._lag_limit.complete_until(answer.stores, session.read_point)
-        if until is None:
-            return None
-        try:
-            is_newest = self._local.newest_epochs(answer.stores) == answer.epochs
-        except BuildingError:
-            return None
-        return answer.result_now(started, until) if is_newest else None
+        """As `AnswersAtHand.row`."""
+        row = self._at_hand.row(text, parameters, session, cancelled, expected_shapes)
+        return None if row is None else self._hide_sizes(row)
 
     def key_stream(
         self,
@@ -720,9 +574,8 @@ class QueryService:
             has_peers=self._cluster.has_peers,
         )
 
-    def _timeout(self, session: Session) -> float | None:
-        limits = (session.timeout_seconds, self._options.statement_timeout_seconds)
-        return min((limit for limit in limits if limit is not None), default=None)
+    def _time_limit(self, session: Session) -> float | None:
+        return session.time_limit(self._options.statement_timeout_seconds)
 
     def _answer_by_template(
         self,
@@ -737,9 +590,9 @@ class QueryService:
         None where it has no values, and where it is refused: what is wrong, and where, is told by the text as
         it is written.
         """
-        rows = self._rows_of_list(text, session, started, expected_shapes)
+        rows = self._at_hand.rows_of_list(text, session, started, expected_shapes)
         if rows is not None:
-            return rows
+            return self._hide_sizes(rows)
         tables = self._source.tables()
         found = self._templates.parametrize(text, tables)
         if found is None:
@@ -767,7 +620,7 @@ class QueryService:
             deadline.check()
             _log.debug("A template cannot run: %s", error)
             return None
-        self._learn_list_lookup(request, session)
+        self._at_hand.learn_list(request, session)
         return result
 
     def _query_of(self, request: Request) -> DistributedQuery:

@@ -446,9 +446,7 @@ class Statements:
             return None
         session = engine_session(statement)
         values = None if given is None else (given.value,)
-        return self._service.answer_at_hand(
-            statement.sql, session.dialect, values, session, None, statement.expected_shapes
-        )
+        return self._service.answer_at_hand(statement.sql, values, session, None, statement.expected_shapes)
 
     def _json_row(self, request: JsonStatement, call: Call | None = None) -> QueryResult | None:
         statement, given = request.statement, request.parameters
@@ -456,7 +454,7 @@ class Statements:
             return None
         session = engine_session(statement)
         cancelled = None if call is None else call.is_cancelled
-        return self._service.row(statement.sql, session.dialect, given, session, cancelled)
+        return self._service.row(statement.sql, given, session, cancelled)
 
     def _answer(
         self, statement: Statement | JsonStatement, call: Call, context: Any
@@ -490,7 +488,6 @@ class Statements:
         if has_peers and isinstance(given, PlainValue):
             found = self._service.row(
                 statement.sql,
-                session.dialect,
                 [given.value],
                 session,
                 call.is_cancelled,

@@ -185,12 +185,12 @@ def test_texts_with_values_are_at_hand_as_they_are_written(lone: Lone) -> None:
     for least in (10, 20):
         assert are_kept(lone.service, above.format(least)) == [False, False, True]
     for least in (10, 20):
-        found = lone.service.answer_at_hand(above.format(least), "duckdb", None)
+        found = lone.service.answer_at_hand(above.format(least), None)
         assert found is not None
         half = (SONGS - least) // 2
         assert found.read_all().to_pylist() == [{"genre": "jazz", "n": half}, {"genre": "rock", "n": half}]
     lone.append(2)
-    assert lone.service.answer_at_hand(above.format(10), "duckdb", None) is None
+    assert lone.service.answer_at_hand(above.format(10), None) is None
 
 
 def test_other_dialects_have_other_words_for_the_clock(lone: Lone) -> None:

@@ -81,7 +81,7 @@ def test_a_limit_leaves_a_lookup_what_it_is(cluster: Cluster, rest: str, is_look
         service.execute(sql.format(1), None).close() if values is None else service.execute(
             text, asked
         ).close()
-        found = service.row(text, "duckdb", values)
+        found = service.row(text, values)
         assert (found is not None) == is_lookup
         if found is not None:
             assert found.read_all().to_pylist() == [{"text": "b", "id": 2}]

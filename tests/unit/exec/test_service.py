@@ -466,7 +466,7 @@ def test_metadata_of_one_row_has_the_same_fields(service: QueryService) -> None:
 
 def test_one_row_is_answered_at_once_when_its_statement_is_known(service: QueryService) -> None:
     sql = "SELECT song_id, song_id AS again, genre FROM plays WHERE song_id = "
-    assert service.row(f"{sql}?", "duckdb", [5]) is None
+    assert service.row(f"{sql}?", [5]) is None
     by_parameter, by_literal = service.prepare(f"{sql}?"), f"{sql}5"
     expected = service.execute(by_literal).read_all()
     for values in (
@@ -474,13 +474,13 @@ def test_one_row_is_answered_at_once_when_its_statement_is_known(service: QueryS
         pa.record_batch([pa.array([5])], ["1"]),
         pa.record_batch([pa.array([5], pa.int8())], ["1"]),
     ):
-        found = service.row(by_parameter.sql, "duckdb", values)
+        found = service.row(by_parameter.sql, values)
         assert found is not None
         assert found.read_all().equals(expected)
-    found = service.row(by_literal, "duckdb", None)
+    found = service.row(by_literal, None)
     assert found is not None
     assert found.read_all().equals(expected)
-    nothing = service.row(f"{sql}-5", "duckdb", None)
+    nothing = service.row(f"{sql}-5", None)
     assert nothing is not None
     assert nothing.schema == expected.schema
     assert nothing.read_all().num_rows == 0
@@ -492,9 +492,9 @@ def test_values_that_are_no_plain_keys_are_left_to_the_statement(
 ) -> None:
     sql = "SELECT genre FROM plays WHERE song_id = ?"
     service.prepare(sql)
-    assert service.row(sql, "duckdb", [value]) is None
-    assert service.row(sql, "duckdb", [5, 5]) is None
-    assert service.row(sql, "duckdb", pa.record_batch([pa.array([5.0])], ["1"])) is None
+    assert service.row(sql, [value]) is None
+    assert service.row(sql, [5, 5]) is None
+    assert service.row(sql, pa.record_batch([pa.array([5.0])], ["1"])) is None
 
 
 def test_explain_is_stable(service: QueryService) -> None:
