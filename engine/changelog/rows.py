@@ -14,6 +14,7 @@ from engine.changelog.amendments import StoreDrop
 from engine.changelog.codec import RowsByPartition, schema_with_tombstones
 from engine.errors import InvalidInput, LimitExceeded, NotFound
 from engine.model.columns import cast_exactly
+from engine.model.map_keys import repeats_map_key
 from engine.model.migration import convert_rows
 from engine.model.partitioning import partition_of
 from engine.model.schema import GroupName, PartitionId, StoreDefinition, StoreName
@@ -47,8 +48,8 @@ def partition_rows(
 
     Raises:
         InvalidInput: A column is missing, unknown, there twice, or of another type (the message shows both
-            definitions), a key is null, or a value is damaged, such as text that is not UTF-8 (it names
-            store, batch and column).
+            definitions), a key is null, a map has a key twice, or a value is damaged, such as text that is
+            not UTF-8 (it names store, batch and column).
         LimitExceeded: A column of text or bytes is longer than 2 GiB.
     """
     names = _matching_names(definition, rows.schema, tombstone_column, batch_name)
@@ -201,6 +202,11 @@ def _canonical_column(
         raise LimitExceeded(
             f"Store {definition.name}, {batch_name}: the column {name} is longer than 2 GiB; append fewer "
             "rows at a time."
+        )
+    if repeats_map_key(column):
+        raise InvalidInput(
+            f"Store {definition.name}, {batch_name}: the column {name} has a map with a key twice; keys of a "
+            "map are unique. Nothing of the batch was committed."
         )
     return column
 

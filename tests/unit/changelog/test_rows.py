@@ -183,6 +183,49 @@ def test_text_that_is_none_is_refused(where: str) -> None:
         partition_rows(store, pa.table(columns), batch_name="batch 7")
 
 
+_LISTS = pa.map_(pa.list_(pa.int64()), pa.int64())
+
+
+@pytest.mark.parametrize(
+    ("kept", "repeated", "arrow_type"),
+    [
+        ([("a", 1), ("b", 1)], [("a", 1), ("a", 2)], pa.map_(pa.string(), pa.int64())),
+        ([(1, "x"), (-1, None)], [(7, None), (2, "x"), (7, "y")], pa.map_(pa.int32(), pa.string())),
+        ([(0.0, 1), (0.5, 1)], [(0.0, 1), (-0.0, 1)], pa.map_(pa.float64(), pa.int64())),
+        ([(float("nan"), 1)], [(float("nan"), 1), (float("nan"), 2)], pa.map_(pa.float32(), pa.int64())),
+        ([([1], 1), ([1, 2], 1)], [([1], 1), ([1], 2)], _LISTS),
+        (
+            [[("a", 1)], [("a", 2)]],
+            [[("a", 1)], [("b", 1), ("b", 1)]],
+            pa.list_(pa.map_(pa.string(), pa.int8())),
+        ),
+        ({"m": [("a", 1)]}, {"m": [("a", 1), ("a", 1)]}, pa.struct({"m": pa.map_(pa.string(), pa.int64())})),
+        (
+            [(1, [("a", 1)]), (2, [("a", 1)])],
+            [(1, [("a", 1), ("a", 2)])],
+            pa.map_(pa.int64(), pa.map_(pa.string(), pa.int64())),
+        ),
+        (
+            [([("a", 1)], 1)],
+            [([("a", 1), ("a", 2)], 1)],
+            pa.map_(pa.map_(pa.string(), pa.int64()), pa.int64()),
+        ),
+    ],
+)
+def test_a_map_has_a_key_once(kept: object, repeated: object, arrow_type: pa.DataType) -> None:
+    store = define_store("maps", pa.schema({"k": pa.int64(), "m": arrow_type}), ["k"], partitions=1)
+    good = [kept, None, kept]
+    for slices in ((0, 5), (1, 5), (2, 3)):
+        values = pa.array([repeated, *good, repeated], arrow_type).slice(*slices)
+        rows = pa.table({"k": range(len(values)), "m": values})
+        if slices == (2, 3):
+            rows = rows.slice(0, 2)
+            assert partition_rows(store, rows)[PartitionId(0)].num_rows == 2
+            continue
+        with pytest.raises(InvalidInput, match="batch 7: the column m has a map with a key twice"):
+            partition_rows(store, rows, batch_name="batch 7")
+
+
 def test_tombstones() -> None:
     single = define_store("single", PLAYS.schema, ["song"], partitions=1)
     table = pa.table(
