@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import pyarrow as pa
 
+from engine.state.damage import DamagedError
 from engine.state.formats import SegmentId, encode_block, segment_of_block
 from engine.state.storage import Pair, Range, Storage
 
@@ -73,21 +75,34 @@ class BufferedStorage:
             return self._storage.get_all(keys)
         return [self.get(key) for key in keys]
 
+    @contextmanager
+    def _note_damage(self) -> Iterator[None]:
+        """Note what is damaged: whoever writes, an epoch or a merge, can do nothing about it."""
+        try:
+            yield
+        except DamagedError as error:
+            self.damage = error.what
+            raise
+
     def write(self, pairs: Iterable[Pair], *, logged: bool = True) -> None:
         """As `Storage.write`."""
-        self._storage.write(pairs, logged=logged)
+        with self._note_damage():
+            self._storage.write(pairs, logged=logged)
 
     def write_atomically(self, pairs: Iterable[Pair], removed: Sequence[Range] = ()) -> None:
         """As `Storage.write_atomically`."""
-        self._storage.write_atomically(pairs, removed)
+        with self._note_damage():
+            self._storage.write_atomically(pairs, removed)
 
     def flush(self) -> None:
         """As `Storage.flush`."""
-        self._storage.flush()
+        with self._note_damage():
+            self._storage.flush()
 
     def reclaim(self, *, is_whole: bool = False, within: Range | None = None) -> None:
         """As `Storage.reclaim`."""
-        self._storage.reclaim(is_whole=is_whole, within=within)
+        with self._note_damage():
+            self._storage.reclaim(is_whole=is_whole, within=within)
 
     def pairs(self, prefix: bytes) -> Iterator[Pair]:
         """As `Storage.pairs`."""

@@ -4,6 +4,7 @@ whole epochs.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -39,6 +40,8 @@ from engine.state.segment_store import (
 from engine.state.state_options import StateOptions
 from engine.state.storage import Pair, Storage
 from engine.state.version import LiveSegment, SegmentChanges, Version
+
+_log = logging.getLogger(__name__)
 
 EPOCHS_BETWEEN_NOTES = 256
 """An untouched partition notes its epoch this often, so that a restart reads no more of the changelog than
@@ -310,7 +313,8 @@ class PartitionStore:
                 order, is_logged = sort_keys.order(keys), rows.nbytes < UNLOGGED_BYTES
                 added += self._segments.write_rows(shape.context, rows, keys, order, is_logged=is_logged)
             changes = SegmentChanges((), added, tombstones)
-            return self._install(shape, epoch, changes, self._later_cutoff(shape, cutoff), digest)
+            # Not the later of two: what is here may be of another history than the snapshot.
+            return self._install(shape, epoch, changes, cutoff if shape.time_column else None, digest)
 
     def advance(self, epoch: Epoch, digest: str = "") -> None:
         """Note, now and then, that the partition has no rows in the epochs up to this one.
@@ -492,8 +496,10 @@ class PartitionStore:
             DamagedError: They are not.
             Unavailable: The partition is closed, or the disk does not answer.
         """
-        self.write()
         with self._lock:
+            # What is in memory alone is no damage.
+            if not (self._is_closed or self.is_written):
+                self._write(self._manifest, self.version)
             data = self._storage.get(MANIFEST)
             if data is None and not self.version.all_segments:
                 return  # nothing was ever written
@@ -520,11 +526,11 @@ class PartitionStore:
             digest: As `Commit.digest` of the epoch.
         """
         with self._lock:
-            if epoch is not None and epoch > self.applied:
-                self._note_epoch(epoch, digest)
-            elif not (self._is_closed or self.is_written):
-                # What a full disk does not take, the changelog has.
-                with suppress(LivestateError):
+            # What a full or damaged disk does not take, the changelog has.
+            with suppress(LivestateError):
+                if epoch is not None and epoch > self.applied:
+                    self._note_epoch(epoch, digest)
+                elif not (self._is_closed or self.is_written):
                     self._write(self._manifest, self.version)
             self._close_storage()
 
@@ -539,7 +545,12 @@ class PartitionStore:
         if not self._is_closed:
             self._segments.close()
         self._is_closed = True
-        self._storage.close()
+        try:
+            self._storage.close()
+        except LivestateError as error:
+            # All that was written is there, or is found damaged at the next open.
+            name, number = self.identity
+            _log.warning("Partition %d of store %s was not closed in order: %s", number, name, error.message)
 
 
 def _delete_vectors(version: Version) -> Mapping[SegmentId, DeleteVector]:
