@@ -23,6 +23,7 @@ from engine.coordinator.lag_limit import LagLimit
 from engine.deadline import Deadline
 from engine.errors import InvalidInput, LimitExceeded, NotFound, Unsupported
 from engine.exec.read_metadata import age_seconds, stale_seconds
+from engine.model.names import fold
 from engine.model.read_point import ReadPoint
 from engine.model.schema import Epoch, GroupName, StoreDefinition, StoreName
 from engine.model.sql_types import quote_identifier
@@ -296,7 +297,7 @@ def find_name(text: str, names: Collection[_Name]) -> _Name | None:
     for name in names:
         if name == text:
             return name
-    alike = [name for name in names if name.lower() == text.lower()]
+    alike = [name for name in names if fold(name) == fold(text)]
     return alike[0] if len(alike) == 1 else None
 
 

@@ -21,6 +21,7 @@ from engine.duckdb.results import check_types, known_type, result_schema
 from engine.duckdb.worker_messages import BindJob, encode_rows
 from engine.duckdb.worker_pool import WorkerPool, bound_columns
 from engine.model.catalog_names import CATALOG, SCHEMA
+from engine.model.names import fold
 from engine.model.sql_types import quote_identifier, sql_type
 from engine.plan.query_text import ReadColumn, cast_text
 from engine.scan import LIVE_COLUMN
@@ -243,12 +244,12 @@ class Binder:
 
     def _create(self, tables: Mapping[str, pa.Schema]) -> None:
         for name, schema in tables.items():
-            if self._tables.get(name.lower()) != schema:
+            if self._tables.get(fold(name)) != schema:
                 columns = ", ".join(
                     f"{quote_identifier(field.name)} {sql_type(field.type)}" for field in schema
                 )
                 self._database.execute(f"CREATE OR REPLACE TABLE {quote_identifier(name)} ({columns})")
-                self._tables[name.lower()] = schema
+                self._tables[fold(name)] = schema
 
     def close(self) -> None:
         """Let go of the database."""
@@ -288,7 +289,7 @@ def over_empty_stores(sql: str, references: Iterable[StoreReference]) -> tuple[s
         The query, and the tables that it reads.
     """
     tables = {}
-    has_row_numbers = _ROW_NUMBER in sql.lower()
+    has_row_numbers = _ROW_NUMBER in fold(sql)
     for reference in references:
         # Names of stores may differ in case only; those of tables may not.
         name = f"store {reference.definition.name.encode().hex()}"

@@ -27,6 +27,7 @@ from engine.deadline import POLL_SECONDS, Deadline
 from engine.errors import Cancelled, DeadlineExceeded
 from engine.exec.query_result import QueryMetadata, QueryResult
 from engine.exec.read_metadata import EpochsRead, age_seconds, stale_seconds
+from engine.model.names import fold
 from engine.model.schema import StoreName
 from engine.model.table_shapes import TableShape
 from engine.plan.logical.function_properties import VOLATILE, is_volatile
@@ -119,7 +120,7 @@ def is_repeatable(statement: ReadyStatement) -> bool:
         the text that the engine gets, in whatever way the parser has read them.
     """
     tree = statement.bound.tree
-    if tree is None or not _UNREPEATABLE.isdisjoint(_WORD.findall(statement.sql.lower())):
+    if tree is None or not _UNREPEATABLE.isdisjoint(_WORD.findall(fold(statement.sql))):
         return False
     return not any(isinstance(node, exp.TableSample) or is_volatile(node) for node in tree.walk())
 

@@ -23,6 +23,7 @@ import pyarrow as pa
 
 from engine.errors import InvalidInput
 from engine.model.durations import duration_in_words
+from engine.model.names import fold
 from engine.model.sql_types import sql_type
 
 RESERVED_PREFIX = "__"
@@ -411,8 +412,8 @@ def check_behaviour(store: str, rows: pa.Schema, key: Sequence[str], behaviour: 
 
 def _check_merged(store: str, rows: pa.Schema, plain: Sequence[str], columns: Sequence[MergedColumn]) -> None:
     partials = [name for column in columns for name in column.partials]
-    names = [column.name.lower() for column in columns]
-    if len(set(names)) != len(names) or {name.lower() for name in plain} & set(names):
+    names = [fold(column.name) for column in columns]
+    if len(set(names)) != len(names) or {fold(name) for name in plain} & set(names):
         raise InvalidInput(
             f"Store {store}: a merged column has the name of another column; the columns are "
             f"{', '.join([*plain, *names])}."

@@ -16,6 +16,7 @@ import pyarrow as pa
 from engine.errors import InvalidInput
 from engine.model.columns import MAX_COLUMN_NUMBER, Column, cast_exactly, text_of, value_of, widens
 from engine.model.kinds import RESERVED_PREFIX, Behaviour, KeyValue, Merge, Session, Versioned
+from engine.model.names import fold
 from engine.model.schema import TOMBSTONE_COLUMN, StoreDefinition, define_store
 from engine.model.sql_types import parse_sql_type, sql_type
 
@@ -209,7 +210,7 @@ class _Draft:
 
     def _check_free(self, name: str) -> None:
         for there in self.columns:
-            if there.lower() == name.lower():
+            if fold(there) == fold(name):
                 remark = "" if there == name else ", and SQL does not tell upper from lower case"
                 raise InvalidInput(f"there is a column {there} already{remark}")
 

@@ -26,6 +26,7 @@ from engine.model.kinds import (
     schemas_of,
     time_of,
 )
+from engine.model.names import fold
 from engine.model.sql_types import canonical_type, parse_sql_type, sql_type
 
 StoreName = NewType("StoreName", str)
@@ -371,12 +372,12 @@ def _check_columns(store: str, names: Sequence[str], behaviour: Behaviour) -> No
             raise InvalidInput(
                 f"Store {store}: column names that start with {RESERVED_PREFIX} are reserved; rename {name}."
             )
-        if name.lower() in seen:
+        if fold(name) in seen:
             raise InvalidInput(
                 f"Store {store}: the column {name} is there twice (SQL does not tell upper from lower case); "
                 "rename one."
             )
-        seen.add(name.lower())
+        seen.add(fold(name))
 
 
 def _check_key(store: str, schema: pa.Schema, key: Sequence[str]) -> None:

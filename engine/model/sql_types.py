@@ -12,6 +12,7 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from engine.errors import InvalidInput
+from engine.model.names import fold
 
 _ARROW_OF: dict[str, pa.DataType] = {
     "TINYINT": pa.int8(),
@@ -120,7 +121,7 @@ def _list(arrow_type: pa.DataType, depth: int) -> pa.DataType:
 def _struct(arrow_type: pa.DataType, depth: int) -> pa.DataType:
     if not arrow_type.num_fields:
         raise InvalidInput("A struct without fields is not supported.")
-    names = [f.name.lower() for f in arrow_type]
+    names = [fold(f.name) for f in arrow_type]
     if len(set(names)) != len(names):
         raise InvalidInput(f"The struct {arrow_type} has two fields of one name.")
     return pa.struct([pa.field(f.name, canonical_type(f.type, depth + 1)) for f in arrow_type])

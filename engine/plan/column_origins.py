@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from engine.model.catalog_names import SCHEMA
+from engine.model.names import fold
 from engine.model.schema import StoreName
 from engine.plan.logical.plan import LogicalPlan
 from engine.sql.bind import StoreReference
@@ -76,9 +77,9 @@ class _Origins:
             query = table.this
         if query is None:
             return None
-        names = [each.lower() for each in query.named_selects]
+        names = [fold(each) for each in query.named_selects]
         origins = self.outputs(query)
-        place = names.index(name.lower()) if name.lower() in names else len(origins)
+        place = names.index(fold(name)) if fold(name) in names else len(origins)
         return origins[place] if place < len(origins) else None
 
 

@@ -5,8 +5,9 @@ A condition may be used to skip rows of a store only if a row that does not meet
 - A conjunct of WHERE over columns of one table of the FROM clause, if it is never true for NULLs. A row that
   fails it only makes joined rows that WHERE drops. Skipping the row may turn its partners in an outer join
   into rows padded with NULLs, and those WHERE drops as well, since the conjunct is not true for NULLs. Every
-  predicate that planning understands is of that kind. WHERE runs before grouping, windows, DISTINCT and
-  LIMIT, so these do not matter.
+  predicate that planning understands is of that kind; rows of several columns that have a NULL are not, and
+  nothing is made of these (`engine.plan.points.exact_members`). WHERE runs before grouping, windows, DISTINCT
+  and LIMIT, so these do not matter.
 - A conjunct of the ON of an inner or semi join, for a table on its left: the same holds at that join.
 - A conjunct of the ON of a join, for the table on its right, unless the join keeps rows of its right side
   that match nothing: a row that fails it matches nothing.
@@ -26,6 +27,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 from sqlglot import exp
 
+from engine.model.names import fold
 from engine.plan.logical.plan import LogicalPlan
 from engine.plan.logical.selects import (
     DROPPING_SIDES,
@@ -162,7 +164,7 @@ class _FromClause:
         return [first, *(self._source(join.this, join, order) for order, join in enumerate(self._joins(), 1))]
 
     def _source(self, node: exp.Expr, join: exp.Join | None, order: int) -> _Source:
-        alias = node.alias_or_name.lower()
+        alias = fold(node.alias_or_name)
         if (
             isinstance(node, exp.Table)
             and {name for name, value in node.args.items() if value} <= _TABLE_PARTS
@@ -170,7 +172,7 @@ class _FromClause:
             renamed = bool(node.args.get("alias") and node.args["alias"].args.get("columns"))
             index = self._indexes.get(node.name)
             if index is not None and not renamed:
-                names = frozenset(name.lower() for name in self._references[index].definition.schema.names)
+                names = frozenset(fold(name) for name in self._references[index].definition.schema.names)
                 return _Source(node, alias, index, names, join, order)
         filtered = self._filtered_store(node)
         if filtered is not None:
@@ -206,8 +208,8 @@ class _FromClause:
         )
         if index is None or renamed or (table.args.get("alias") and table.args["alias"].args.get("columns")):
             return None
-        stored = frozenset(name.lower() for name in self._references[index].definition.schema.names)
-        names = [_plain_column(output, table.alias_or_name.lower()) for output in select.expressions]
+        stored = frozenset(fold(name) for name in self._references[index].definition.schema.names)
+        names = [_plain_column(output, fold(table.alias_or_name)) for output in select.expressions]
         if names == ["*"]:
             return index, stored
         picked = frozenset(name for name in names if name is not None)
@@ -220,7 +222,7 @@ class _FromClause:
         expression.
         """
         alias = node.args.get("alias")
-        names = [name.name.lower() for name in alias.args.get("columns") or ()] if alias else []
+        names = [fold(name.name) for name in alias.args.get("columns") or ()] if alias else []
         query: exp.Expr | None = node
         if isinstance(node, exp.Table) and node.name in self._lists:
             labels = self._lists[node.name].names
@@ -230,7 +232,7 @@ class _FromClause:
             if cte is None:
                 return None
             query = cte.this
-            names = names or [name.name.lower() for name in cte.args["alias"].args.get("columns") or ()]
+            names = names or [fold(name.name) for name in cte.args["alias"].args.get("columns") or ()]
         elif isinstance(node, exp.Subquery):
             if not {name for name, value in node.args.items() if value} <= {"this", "alias"}:
                 return None
@@ -297,7 +299,7 @@ class _FromClause:
             if source.order == 1
             else not side_of(join) and kind_of(join) in FILTERING_KINDS
         )
-        names = [name.name.lower() for name in join.args.get("using") or ()]
+        names = [fold(name.name) for name in join.args.get("using") or ()]
         known = (source.columns or frozenset()) & (constants.columns or frozenset())
         return names if dropped and set(names) <= known else []
 
@@ -311,17 +313,17 @@ class _FromClause:
             if isinstance(mine, exp.Column) and isinstance(other, exp.Column):
                 column, constant = self._resolve(mine, source), self._resolve(other, constants)
                 if column is not None and constant is not None:
-                    return column.lower(), constant.lower()
+                    return fold(column), fold(constant)
         return None
 
     def _actual_name(self, source: _Source, lowered: str) -> str:
         assert source.reference is not None
         names: list[str] = self._references[source.reference].definition.schema.names
-        return next(name for name in names if name.lower() == lowered)
+        return next(name for name in names if fold(name) == lowered)
 
     def _resolve(self, column: exp.Column, source: _Source) -> str | None:
         """The column of a source that an expression surely means."""
-        parts = [part.name.lower() for part in column.parts]
+        parts = [fold(part.name) for part in column.parts]
         if isinstance(column.this, exp.Star) or source.columns is None or parts[-1] not in source.columns:
             return None
         certain = (
@@ -353,8 +355,8 @@ class _FromClause:
         for output in self._select.expressions:
             if (
                 isinstance(output, exp.Alias)
-                and output.alias.lower() == name
-                and not (isinstance(output.this, exp.Column) and output.this.name.lower() == name)
+                and fold(output.alias) == name
+                and not (isinstance(output.this, exp.Column) and fold(output.this.name) == name)
             ):
                 return False
         return all(
@@ -371,7 +373,7 @@ class _FromClause:
             len(joins) == 1
             and not joins[0].args.get("side")
             and str(joins[0].args.get("kind") or "").upper() in {"", "INNER"}
-            and name in {shared.name.lower() for shared in joins[0].args.get("using") or ()}
+            and name in {fold(shared.name) for shared in joins[0].args.get("using") or ()}
         )
 
 
@@ -390,18 +392,18 @@ def _plain_column(output: exp.Expr, alias: str) -> str | None:
         not isinstance(found, exp.Column)
         or isinstance(found.this, exp.Star)
         or found.db
-        or found.table.lower() not in ("", alias)
+        or fold(found.table) not in ("", alias)
     ):
         return None
-    name: str = found.name.lower()
-    return name if output.alias_or_name.lower() == name else None
+    name: str = fold(found.name)
+    return name if fold(output.alias_or_name) == name else None
 
 
 def _cte_of(table: exp.Table) -> exp.CTE | None:
     """The common table expression that a table names, if it is surely that one."""
-    name = table.name.lower()
+    name = fold(table.name)
     root = table.root()
-    found = [cte for cte in root.find_all(exp.CTE) if cte.alias.lower() == name]
+    found = [cte for cte in root.find_all(exp.CTE) if fold(cte.alias) == name]
     clause = root.args.get("with_")
     if len(found) != 1 or clause is None or clause.args.get("recursive") or found[0].parent is not clause:
         return None
@@ -416,7 +418,7 @@ def _labels(names: Sequence[str], width: int) -> list[str]:
 def _label_rows(listed: ListedRows, names: Sequence[str]) -> ListedRows:
     """Rows of a list, whose columns are called as an alias says, and behind that as their query does."""
     labels = [*names, *listed.labels[len(names) :]]
-    return replace(listed, labels=tuple(label.lower() for label in labels))
+    return replace(listed, labels=tuple(fold(label) for label in labels))
 
 
 def _operands(row: exp.Expr) -> list[Operand] | None:

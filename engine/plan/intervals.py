@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from engine.model.schema import StoreDefinition
-from engine.plan.points import exact_operand, exact_operands, is_compared_alone, listed_values
+from engine.plan.points import exact_members, exact_operand, is_compared_alone, listed_values
 from engine.plan.predicates import (
     AllOf,
     Compare,
@@ -127,7 +127,7 @@ class IntervalFinder:
         if isinstance(predicate, IsAmong):
             for index, column in enumerate(predicate.columns):
                 arrow_type = self._schema.field(column).type
-                values = exact_operands([row[index] for row in predicate.rows], arrow_type, self._arguments)
+                values = exact_members(predicate, index, arrow_type, self._arguments)
                 if values is not UNKNOWN and _is_ordered(arrow_type):
                     found += _hull(
                         column, pa.array([value for value in values if value is not None], arrow_type)

@@ -14,6 +14,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from engine.cached_property import cached_property
+from engine.model.names import fold
 from engine.model.schema import StoreDefinition
 from engine.plan.conditions import conditions
 from engine.plan.intervals import IntervalFinder
@@ -395,9 +396,9 @@ def _key_order(
 
 def _ordering_column(node: exp.Expr, outputs: Sequence[Output], reference: StoreReference) -> str | None:
     """The store's column that an ORDER BY names: by an output, whose name goes first, or as it is."""
-    if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star) or node.name.lower() == "all":
+    if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star) or fold(node.name) == "all":
         return None
-    named = {output.column for output in outputs if output.name.lower() == node.name.lower()}
+    named = {output.column for output in outputs if fold(output.name) == fold(node.name)}
     if not node.table and named:
         return named.pop() if len(named) == 1 else None
     return _column(node, reference)
@@ -433,9 +434,9 @@ def _summary_plan(bound: BoundStatement) -> SummaryPlan | None:
     reference = bound.references[0]
     found = [_summary(expression, reference) for expression in select.expressions]
     summaries = tuple(summary for summary in found if summary is not None)
-    names = {name.lower() for name in reference.definition.schema.names}
+    names = {fold(name) for name in reference.definition.schema.names}
     if len(summaries) != len(found) or any(
-        summary.name is not None and summary.name.lower() in names for summary in summaries
+        summary.name is not None and fold(summary.name) in names for summary in summaries
     ):
         return None
     where = _where(select.args["where"].this, reference, bound.list_schemas)
@@ -493,10 +494,8 @@ def _can_be_summarized(summary: Summary, arrow_type: pa.DataType) -> bool:
 
 def _renames(outputs: Sequence[Output], reference: StoreReference) -> bool:
     """An output under the name of another column could be what WHERE means."""
-    names = {name.lower() for name in reference.definition.schema.names}
-    return any(
-        output.name.lower() != output.column.lower() and output.name.lower() in names for output in outputs
-    )
+    names = {fold(name) for name in reference.definition.schema.names}
+    return any(fold(output.name) != fold(output.column) and fold(output.name) in names for output in outputs)
 
 
 def _columns_in_use(node: exp.Expr) -> set[str]:
@@ -531,12 +530,12 @@ def _outputs(select: exp.Select, reference: StoreReference) -> tuple[Output, ...
 def _is_whole_row(expression: exp.Expr, reference: StoreReference) -> bool:
     """`*`, or `*` behind the table's name."""
     if isinstance(expression, exp.Column) and isinstance(expression.this, exp.Star):
-        names = {name.lower() for name in reference.definition.schema.names}
-        qualifier = expression.table.lower()
+        names = {fold(name) for name in reference.definition.schema.names}
+        qualifier = fold(expression.table)
         return (
             not expression.db
             and not _columns_in_use(expression.this)
-            and qualifier == reference.alias.lower()
+            and qualifier == fold(reference.alias)
             and qualifier not in names
         )
     return isinstance(expression, exp.Star) and not _columns_in_use(expression)
@@ -548,11 +547,11 @@ def _column(column: exp.Column, reference: StoreReference) -> str | None:
     """
     if isinstance(column.this, exp.Star) or column.db or column.catalog:
         return None
-    by_lower = {name.lower(): name for name in reference.definition.schema.names}
-    qualifier = column.table.lower()
-    if qualifier and (qualifier != reference.alias.lower() or qualifier in by_lower):
+    by_lower = {fold(name): name for name in reference.definition.schema.names}
+    qualifier = fold(column.table)
+    if qualifier and (qualifier != fold(reference.alias) or qualifier in by_lower):
         return None
-    return by_lower.get(column.name.lower())
+    return by_lower.get(fold(column.name))
 
 
 def _row_count(clause: exp.Expr) -> Constant | Parameter | None:

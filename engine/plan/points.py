@@ -26,6 +26,10 @@ from engine.plan.values import (
 
 MAX_POINTS = 1 << 20
 """More points than this cost more to look up than a scan costs."""
+MOST_DIGITS = 38
+"""Of a DECIMAL."""
+_INTEGER_DIGITS = 20
+"""Of an integer of 64 bits, as a DECIMAL."""
 
 
 @dataclass(frozen=True)
@@ -168,26 +172,27 @@ class PointFinder:
 
     def _tuples(self, predicate: Predicate) -> Tuples | None:
         if isinstance(predicate, Compare) and predicate.comparison is Comparison.EQUAL:
-            return self._tuples_among((predicate.column,), ((predicate.operand,),))
+            return self._tuples_among(IsAmong((predicate.column,), ((predicate.operand,),)))
         if isinstance(predicate, IsAmong):
-            return self._tuples_among(predicate.columns, predicate.rows)
+            return self._tuples_among(predicate)
         if isinstance(predicate, IsListed):
             return self._tuples_of_list(predicate.columns, listed_values(predicate, self._arguments))
         if isinstance(predicate, IsAnyOf):
             return self._any_of(predicate)
         return None
 
-    def _tuples_among(self, columns: tuple[str, ...], rows: tuple[tuple[Operand, ...], ...]) -> Tuples | None:
+    def _tuples_among(self, predicate: IsAmong) -> Tuples | None:
+        columns = predicate.columns
         if not all(column in self._key for column in columns):
             return None
         types = [self._schema.field(column).type for column in columns]
         found: list[Sequence[pa.Scalar | None]] = []
         for index, arrow_type in enumerate(types):
-            values = exact_operands([row[index] for row in rows], arrow_type, self._arguments)
+            values = exact_members(predicate, index, arrow_type, self._arguments)
             if values is UNKNOWN:
                 return None
             found.append(values)
-        # A row with NULL equals nothing.
+        # NULL equals nothing.
         kept = [row for row in zip(*found, strict=True) if all(value is not None for value in row)]
         arrays = [
             pa.array([row[index] for row in kept], arrow_type) for index, arrow_type in enumerate(types)
@@ -298,6 +303,56 @@ def exact_operands(
             if not all(value is None or stays_apart(value, floating) for value in values):
                 return UNKNOWN
     return values
+
+
+def exact_members(
+    predicate: IsAmong, index: int, arrow_type: pa.DataType, arguments: Arguments
+) -> Sequence[pa.Scalar | None] | Unknown:
+    """What a column is among, as values of its type.
+
+    Args:
+        predicate: Names the column among others.
+        index: Its place among these.
+        arrow_type: Its canonical type.
+        arguments: What the statement is used with.
+
+    Returns:
+        As `exact_operands`. UNKNOWN also for rows of several columns with a NULL, which equal rows that have
+        NULL there, too.
+    """
+    operands = [row[index] for row in predicate.rows]
+    values = exact_operands(operands, arrow_type, arguments)
+    if values is UNKNOWN or (len(predicate.columns) > 1 and None in values):
+        return UNKNOWN
+    if predicate.by_column and not _keeps_digits(operands, arrow_type, arguments):
+        return UNKNOWN
+    return values
+
+
+def _keeps_digits(operands: Sequence[Operand], arrow_type: pa.DataType, arguments: Arguments) -> bool:
+    """Whether the engine finds a type for numbers that has all digits of each: of DECIMALs that together need
+    more than 38 it drops some behind the point.
+    """
+    types = [arrow_type, *(_type_of(operand, arguments) for operand in operands)]
+    if not any(pa.types.is_decimal(each) for each in types):
+        return True
+    digits = [_digits_of(each) for each in types if not pa.types.is_null(each)]
+    return max(whole for whole, _ in digits) + max(scale for _, scale in digits) <= MOST_DIGITS
+
+
+def _type_of(operand: Operand, arguments: Arguments) -> pa.DataType:
+    if isinstance(operand, Constant):
+        is_huge = isinstance(operand.value, int) and not -(1 << 63) <= operand.value < 1 << 63
+        return pa.decimal128(MOST_DIGITS) if is_huge else pa.scalar(operand.value).type
+    value = arguments.value_of(operand)
+    return pa.null() if value is None else value.type
+
+
+def _digits_of(arrow_type: pa.DataType) -> tuple[int, int]:
+    """Digits of a number before and behind the point, at the most."""
+    if pa.types.is_decimal(arrow_type):
+        return arrow_type.precision - arrow_type.scale, arrow_type.scale
+    return (_INTEGER_DIGITS, 0) if pa.types.is_integer(arrow_type) else (MOST_DIGITS, 0)
 
 
 def _is_compared_here(arrow_type: pa.DataType) -> bool:

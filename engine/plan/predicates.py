@@ -56,10 +56,18 @@ class Compare:
 
 @dataclass(frozen=True)
 class IsAmong:
-    """`(columns) IN (rows)`; every row has one operand a column."""
+    """`(columns) IN (rows)`; every row has one operand a column.
+
+    Attributes:
+        columns: The columns.
+        rows: The rows.
+        by_column: Whether the engine finds a type for each column of the rows, as it does for row values and
+            VALUES: a bare text is a VARCHAR there, whatever it is compared with.
+    """
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Operand, ...], ...]
+    by_column: bool = False
 
 
 @dataclass(frozen=True)
@@ -241,10 +249,16 @@ def _row(columns: exp.Expr, rows: list[exp.Expr], resolve: ColumnResolver) -> Pr
         operands = _operands(row.expressions) if isinstance(row, exp.Tuple) else None
         if operands is None or len(operands) != len(names):
             return OPAQUE
-        found.append(operands)
+        found.append(tuple(map(_operand_of_row, operands)))
     if any(name is None for name in names) or len(set(names)) != len(names):
         return OPAQUE
-    return IsAmong(tuple(name for name in names if name is not None), tuple(found))
+    return IsAmong(tuple(name for name in names if name is not None), tuple(found), by_column=True)
+
+
+def _operand_of_row(operand: Operand) -> Operand:
+    if isinstance(operand, Constant) and isinstance(operand.value, str):
+        return Constant(operand.value, literal=False)
+    return operand
 
 
 def _list_predicate(node: exp.In, resolve: ColumnResolver, lists: Mapping[str, pa.Schema]) -> Predicate:

@@ -14,6 +14,7 @@ from sqlglot.errors import SqlglotError
 
 from engine.access.claims import Claim
 from engine.errors import InvalidInput
+from engine.model.names import fold
 from engine.model.schema import StoreDefinition
 from engine.plan.predicates import operand_of, predicate_of
 from engine.plan.row_tests import (
@@ -147,7 +148,7 @@ class _ConditionReader:
     """
 
     def __init__(self, definition: StoreDefinition, arguments: Arguments) -> None:
-        self._names = {name.casefold(): name for name in definition.schema.names}
+        self._names = {fold(name): name for name in definition.schema.names}
         self._definition = definition
         self._arguments = arguments
         self._tests = RowTests(definition, arguments)
@@ -222,4 +223,4 @@ class _ConditionReader:
     def _column(self, column: exp.Column) -> str | None:
         if column.table:
             return None
-        return self._names.get(column.name.casefold())
+        return self._names.get(fold(column.name))

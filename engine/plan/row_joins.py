@@ -9,6 +9,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from engine.cached_property import cached_property
+from engine.model.names import fold
 from engine.model.schema import StoreDefinition
 from engine.sql.bind import BoundStatement, StoreReference
 
@@ -52,7 +53,7 @@ class RowJoin:
     def names(self) -> Sequence[str]:
         """Names of the outputs; none where two are the same, which the engine tells apart."""
         names = [output.name for output in self.outputs]
-        return names if len({name.lower() for name in names}) == len(names) else ()
+        return names if len({fold(name) for name in names}) == len(names) else ()
 
 
 def row_join(bound: BoundStatement) -> RowJoin | None:
@@ -122,7 +123,7 @@ class _Sides:
     def __init__(self, references: Sequence[StoreReference]) -> None:
         self._references = references
         self._columns = [_columns_by_name(reference.definition) for reference in references]
-        self._aliases = [reference.alias.lower() for reference in references]
+        self._aliases = [fold(reference.alias) for reference in references]
 
     @property
     def are_apart(self) -> bool:
@@ -141,7 +142,7 @@ class _Sides:
             or column.catalog
         ):
             return None
-        name, qualifier = column.name.lower(), column.table.lower()
+        name, qualifier = fold(column.name), fold(column.table)
         found = [
             (reference, columns[name])
             for reference, columns, alias in zip(self._references, self._columns, self._aliases, strict=True)
@@ -183,7 +184,7 @@ class _Sides:
             if place is None:
                 return None
             name = expression.alias if isinstance(expression, exp.Alias) else place[1]
-            if name.lower() != place[1].lower() and any(name.lower() in columns for columns in self._columns):
+            if fold(name) != fold(place[1]) and any(fold(name) in columns for columns in self._columns):
                 # It could be what WHERE means.
                 return None
             found.append(JoinedOutput(place[1], place[0] is other, name))
@@ -198,7 +199,7 @@ class _Sides:
             return self._references
         if expression.args.get("db"):
             return ()
-        qualifier = expression.text("table").lower()
+        qualifier = fold(expression.text("table"))
         return [
             reference
             for reference, alias in zip(self._references, self._aliases, strict=True)
@@ -207,4 +208,4 @@ class _Sides:
 
 
 def _columns_by_name(definition: StoreDefinition) -> Mapping[str, str]:
-    return {name.lower(): name for name in definition.schema.names}
+    return {fold(name): name for name in definition.schema.names}

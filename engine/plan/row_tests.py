@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from engine.cached_property import cached_property
 from engine.model.schema import StoreDefinition
-from engine.plan.points import exact_operand, exact_operands, is_compared_alone, listed_values
+from engine.plan.points import exact_members, exact_operand, is_compared_alone, listed_values
 from engine.plan.predicates import (
     AllOf,
     AnyOf,
@@ -260,7 +260,7 @@ class RowTests:
 
     def _members_of_operands(self, column: str, predicate: IsAmong) -> RowTest | None:
         arrow_type = self._schema.field(column).type
-        values = exact_operands([row[0] for row in predicate.rows], arrow_type, self._arguments)
+        values = exact_members(predicate, 0, arrow_type, self._arguments)
         if values is UNKNOWN:
             return None
         known = [value for value in values if value is not None]

@@ -11,6 +11,7 @@ from sqlglot import exp
 
 from engine.cached_property import cached_property
 from engine.errors import InvalidInput
+from engine.model.names import fold
 from engine.model.schema import StoreDefinition, StoreName
 from engine.plan.arguments import argument_types
 from engine.plan.key_joins import KeyJoin, key_joins
@@ -236,9 +237,9 @@ def _fits(bound: BoundStatement, node: exp.Expr, arrow_type: pa.DataType) -> boo
     types = [
         field.type
         for reference in bound.references
-        if not node.table or node.table.lower() == reference.alias.lower()
+        if not node.table or fold(node.table) == fold(reference.alias)
         for field in reference.definition.schema
-        if field.name.lower() == node.name.lower()
+        if fold(field.name) == fold(node.name)
     ]
     same = pa.types.is_string if pa.types.is_string(arrow_type) else pa.types.is_integer
     return bool(types) and all(same(found) for found in types)

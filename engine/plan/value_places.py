@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 from sqlglot import exp
 
+from engine.model.names import fold
 from engine.sql.bind import BoundStatement, StoreReference
 from engine.sql.output_names import holds_unnamed
 from engine.sql.read_columns import has_columns_of_rows
@@ -83,7 +84,7 @@ def _column_type(
     """The type of a column that surely is one of a store in the FROM clause of a SELECT."""
     if column.db or column.catalog or isinstance(column.this, exp.Star):
         return None
-    name, qualifier = column.name.lower(), column.table.lower()
+    name, qualifier = fold(column.name), fold(column.table)
     from_ = select.args.get("from_")
     tables = [] if from_ is None else [from_.this, *(join.this for join in select.args.get("joins") or ())]
     references = [
@@ -92,15 +93,15 @@ def _column_type(
     # Whatever else stands there may have a column of this name, too.
     if len(references) != len(tables):
         return None
-    aliases = [reference.alias.lower() for reference in references]
+    aliases = [fold(reference.alias) for reference in references]
     is_alias = any(
         isinstance(output, exp.Alias)
-        and output.alias.lower() in (name, qualifier)
-        and not (isinstance(output.this, exp.Column) and output.this.name.lower() == name)
+        and fold(output.alias) in (name, qualifier)
+        and not (isinstance(output.this, exp.Column) and fold(output.this.name) == name)
         for output in select.expressions
     )
     has_such_columns = any(
-        field.name.lower() in aliases for reference in references for field in reference.definition.schema
+        fold(field.name) in aliases for reference in references for field in reference.definition.schema
     )
     if is_alias or has_such_columns:
         return None
@@ -109,6 +110,6 @@ def _column_type(
         for alias, reference in zip(aliases, references, strict=True)
         if not qualifier or alias == qualifier
         for field in reference.definition.schema
-        if field.name.lower() == name
+        if fold(field.name) == name
     ]
     return types[0] if len(types) == 1 else None

@@ -15,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
 from engine.errors import InvalidInput
+from engine.model.names import fold
 from engine.model.read_point import AsOf, AsOfEpoch, AsOfTimestamp, ReadPoint
 from engine.model.schema import Epoch, GroupName
 from engine.sql.bind import StoreReference
@@ -123,7 +124,7 @@ def take_as_of(text: str, dialect: str = "duckdb") -> AsOfText:
         InvalidInput: A moment is none, or stands where no table and no end of the statement is; with its
             place.
     """
-    lowered = text.lower()
+    lowered = fold(text)
     if not any(hint in lowered for hint in _HINTS) or not _ANY_CLAUSE.search(text):
         return AsOfText(text, marked=text)
     tokens = _DUCKDB_TOKENS if dialect == "duckdb" else _OTHER_TOKENS
@@ -351,7 +352,7 @@ def _groups_of(
 ) -> list[GroupName]:
     named = [] if clause.table is None else [each for each in references if each.name == clause.table]
     named = named or [
-        each for each in references if clause.table is not None and each.name.lower() == clause.table.lower()
+        each for each in references if clause.table is not None and fold(each.name) == fold(clause.table)
     ]
     if not named and not clause.is_last:
         raise source.error(

@@ -16,6 +16,7 @@ from sqlglot import exp
 from engine.cached_property import cached_property
 from engine.errors import LimitExceeded, NotFound, Unsupported
 from engine.model.catalog_names import CATALOG, SCHEMA
+from engine.model.names import fold
 from engine.model.result_width import type_width
 from engine.model.schema import StoreDefinition, StoreName
 from engine.model.table_shapes import TableShape
@@ -198,7 +199,7 @@ def bind(
             if all_columns or wanted[number] is ALL_COLUMNS
             else tuple(wanted[number])
         )
-        is_held = is_versioned(definition) and table.db.lower() != HISTORY
+        is_held = is_versioned(definition) and fold(table.db) != HISTORY
         columns = add_time_columns(columns, definition) if is_held else columns
         references.append(
             StoreReference(f"{prefix}{number}", table.alias_or_name, definition, columns, is_held, name)
@@ -230,17 +231,17 @@ def bind(
 
 
 def _columns(schema: pa.Schema) -> Sequence[QueryColumn]:
-    return [QueryColumn(field.name.lower(), type_width(field.type), 1) for field in schema]
+    return [QueryColumn(fold(field.name), type_width(field.type), 1) for field in schema]
 
 
 def _is_of_catalog(table: exp.Table) -> bool:
-    return bool(table.db.lower() == INFORMATION_SCHEMA)
+    return bool(fold(table.db) == INFORMATION_SCHEMA)
 
 
 def _catalog_table(source: SourceText, table: exp.Table) -> CatalogTable:
     """The table of the catalog that a statement names."""
     known = catalog_table(table.db, table.name)
-    if known is None or table.catalog.lower() not in ("", CATALOG, SYSTEM):
+    if known is None or fold(table.catalog) not in ("", CATALOG, SYSTEM):
         raise source.not_found_error(
             f"There is no table {table.sql(dialect='duckdb')[:100]}: {INFORMATION_SCHEMA} has "
             f"{', '.join(TABLES)}.",
@@ -268,14 +269,14 @@ def _session_calls(tree: exp.Expr, definitions: Sequence[StoreDefinition]) -> Se
     columns = [
         column
         for column in tree.find_all(exp.Column)
-        if not column.table and column.name.lower() in _SESSION_VALUES
+        if not column.table and fold(column.name) in _SESSION_VALUES
     ]
     if columns:
-        known = {name.lower() for definition in definitions for name in definition.schema.names}
+        known = {fold(name) for definition in definitions for name in definition.schema.names}
         for node in tree.find_all(exp.Identifier, exp.Literal):
             if not isinstance(node.parent, exp.Column):
-                known.add(node.name.lower())
-        found += [column for column in columns if column.name.lower() not in known]
+                known.add(fold(node.name))
+        found += [column for column in columns if fold(column.name) not in known]
     if len(found) > MAX_SESSION_CALLS:
         raise LimitExceeded(
             f"The statement asks more than {MAX_SESSION_CALLS} times for the user, the schema or the like: "
@@ -287,9 +288,7 @@ def _session_calls(tree: exp.Expr, definitions: Sequence[StoreDefinition]) -> Se
 def _read_session(calls: Sequence[exp.Expr], name: str) -> None:
     """Have calls of functions that tell something of the session read the table that has it."""
     for call in calls:
-        column = (
-            SESSION_FUNCTIONS[call.name.lower()] if isinstance(call, exp.Column) else session_column(call)
-        )
+        column = SESSION_FUNCTIONS[fold(call.name)] if isinstance(call, exp.Column) else session_column(call)
         assert column is not None
         table = exp.Table(this=exp.to_identifier(name, quoted=True))
         query = exp.Subquery(this=exp.select(exp.column(column, quoted=True)).from_(table))
@@ -307,8 +306,8 @@ class _StoreNames:
 
     def find(self, table: exp.Table) -> tuple[StoreName, StoreDefinition]:
         """A name as it is written among all names, and the store that it means."""
-        schema = table.db.lower() or SCHEMA
-        if schema not in (SCHEMA, HISTORY) or (table.catalog and table.catalog.lower() != CATALOG):
+        schema = fold(table.db) or SCHEMA
+        if schema not in (SCHEMA, HISTORY) or (table.catalog and fold(table.catalog) != CATALOG):
             raise self._not_found_error(
                 table,
                 (
@@ -328,7 +327,7 @@ class _StoreNames:
         name = StoreName(table.name)
         if name in self._tables:
             return name
-        matches = [known for known in self._tables if known.lower() == name.lower()]
+        matches = [known for known in self._tables if fold(known) == fold(name)]
         if len(matches) == 1:
             return matches[0]
         if matches:
@@ -370,7 +369,7 @@ def _is_cte(table: exp.Table) -> bool:
     """
     if table.db:
         return False
-    name = table.name.lower()
+    name = fold(table.name)
     child: exp.Expr = table
     node = table.parent
     inside: exp.Expr | None = None
@@ -383,7 +382,7 @@ def _is_cte(table: exp.Table) -> bool:
             if child is clause:
                 index = next(index for index, cte in enumerate(visible) if cte is inside)
                 visible = visible[: index + 1] if clause.args.get("recursive") else visible[:index]
-            if any(cte.alias.lower() == name for cte in visible):
+            if any(fold(cte.alias) == name for cte in visible):
                 return True
         child, node = node, node.parent
     return False
@@ -391,12 +390,12 @@ def _is_cte(table: exp.Table) -> bool:
 
 def _is_recurring(table: exp.Table) -> bool:
     """Whether a table is all rows so far of a recursive common table expression that it stands in."""
-    name, node = table.name.lower(), table.parent
-    if table.catalog or table.db.lower() != _RECURRING:
+    name, node = fold(table.name), table.parent
+    if table.catalog or fold(table.db) != _RECURRING:
         return False
     while node is not None:
         clause = node.parent if isinstance(node, exp.CTE) else None
-        if clause is not None and clause.args.get("recursive") and node.alias.lower() == name:
+        if clause is not None and clause.args.get("recursive") and fold(node.alias) == name:
             return True
         node = node.parent
     return False
@@ -410,7 +409,7 @@ def _offset_in_text(source: SourceText, table: exp.Table) -> int:
 
 def _unused_prefix(text: str) -> str:
     prefix = "__scan_"
-    lowered = text.lower()
+    lowered = fold(text)
     while prefix in lowered:
         prefix = f"_{prefix}"
     return prefix
@@ -436,13 +435,13 @@ def _drop_schema_qualifiers(tree: exp.Expr, aliases: Collection[str]) -> None:
     """`main.plays.song_id` reads `plays.song_id` once `plays` is an alias, and so does
     `history.plays.song_id`.
     """
-    lowered = {alias.lower() for alias in aliases}
+    lowered = {fold(alias) for alias in aliases}
     for column in tree.find_all(exp.Column):
         if (
             column.table
-            and column.table.lower() in lowered
+            and fold(column.table) in lowered
             and column.db
-            and column.db.lower() in (SCHEMA, HISTORY, INFORMATION_SCHEMA)
+            and fold(column.db) in (SCHEMA, HISTORY, INFORMATION_SCHEMA)
         ):
             column.set("db", None)
             column.set("catalog", None)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from engine.model.catalog_names import CATALOG, SCHEMA
+from engine.model.names import fold
 from engine.model.schema import NamedStores, StoreDefinition, StoreName
 from engine.model.sql_types import sql_type
 from engine.model.version import own_version
@@ -58,7 +59,7 @@ def catalog_table(schema: str, name: str) -> CatalogTable | None:
     Returns:
         The table; None if there is none.
     """
-    return TABLES.get(name.lower()) if schema.lower() == INFORMATION_SCHEMA else None
+    return TABLES.get(fold(name)) if fold(schema) == INFORMATION_SCHEMA else None
 
 
 def listed_tables(tables: NamedStores) -> Iterator[tuple[str, StoreName, StoreDefinition]]:

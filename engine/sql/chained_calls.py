@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
+from engine.model.names import fold
 from engine.sql.engine_dialect import CLOSING, OPENING, ends_of_brackets, is_name, token_near
 from engine.sql.typed_literals import begin_of_typed_literal
 
@@ -70,7 +71,7 @@ def chained_calls(tokens: Sequence[Token]) -> Sequence[ChainedCall]:
             parameters.update(begins.get(place, ()))
             parameters.subtract(ended.get(place, ()))
         seen, begin, end = dot, _begin_of_names(tokens, dot), ends.get(dot + 2)
-        name = tokens[begin].text.lower() if begin < dot else ""
+        name = fold(tokens[begin].text) if begin < dot else ""
         # Of a parameter of a lambda that is called as a column, the engine takes the column there.
         if end is not None and name not in SCHEMAS and not parameters[name]:
             behind = [token.token_type for token in tokens[end + 1 : end + 3]]
@@ -103,12 +104,12 @@ def _parameters(
             opened.append(place)
         elif token.token_type in CLOSING and opened:
             opened.pop()
-        elif opened and (token.token_type is TokenType.FOR or token.text.lower() == "lambda"):
+        elif opened and (token.token_type is TokenType.FOR or fold(token.text) == "lambda"):
             around, behind = opened[-1], place + 1
             begin = around if token.token_type is TokenType.FOR else place
             while behind < len(tokens) and is_name(tokens[behind]):
-                begins[begin].append(tokens[behind].text.lower())
-                ended[ends.get(around, len(tokens))].append(tokens[behind].text.lower())
+                begins[begin].append(fold(tokens[behind].text))
+                ended[ends.get(around, len(tokens))].append(fold(tokens[behind].text))
                 if behind + 1 < len(tokens) and tokens[behind + 1].token_type is not TokenType.COMMA:
                     break
                 behind += 2
@@ -159,7 +160,7 @@ def mark_chained_calls(tokens: Sequence[Token], calls: Sequence[ChainedCall]) ->
 
 def _named_otherwise(name: Token) -> Token:
     """The name of a function behind a dot, by which the parser reads it as any other."""
-    known = _OTHER_NAMES.get(name.text.lower())
+    known = _OTHER_NAMES.get(fold(name.text))
     return name if known is None else token_near(TokenType.VAR, known, name)
 
 

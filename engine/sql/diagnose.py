@@ -7,6 +7,7 @@ import re
 from sqlglot import exp
 
 from engine.errors import LivestateError
+from engine.model.names import fold
 from engine.sql.bind import BoundStatement
 from engine.sql.functions import function_name
 from engine.sql.text import did_you_mean, offset_of
@@ -55,27 +56,25 @@ def diagnose(bound: BoundStatement, message: str, name: str, near: str, subtype:
 
 def _unknown_column(bound: BoundStatement) -> tuple[exp.Column, list[str]] | None:
     """A column that is qualified by a store which does not have it, and that store's columns."""
-    known = {reference.alias.lower(): reference.definition.schema.names for reference in bound.references}
-    aliases = [reference.alias.lower() for reference in bound.references]
+    known = {fold(reference.alias): reference.definition.schema.names for reference in bound.references}
+    aliases = [fold(reference.alias) for reference in bound.references]
     for column in bound.tree.find_all(exp.Column) if bound.tree is not None else ():
-        names = known.get(column.table.lower(), [])
+        names = known.get(fold(column.table), [])
         plain = (
-            not column.db
-            and not isinstance(column.this, exp.Star)
-            and aliases.count(column.table.lower()) == 1
+            not column.db and not isinstance(column.this, exp.Star) and aliases.count(fold(column.table)) == 1
         )
-        if names and plain and column.name.lower() not in {name.lower() for name in names}:
+        if names and plain and fold(column.name) not in {fold(name) for name in names}:
             return column, names
     return None
 
 
 def _find_name(tree: exp.Expr, name: str) -> int | None:
     """The first place of a name: of a column before that of anything else."""
-    lowered = name.lower()
+    lowered = fold(name)
     if not lowered:
         return None
-    columns = [offset_of(node.this) for node in tree.find_all(exp.Column) if node.name.lower() == lowered]
-    others = [offset_of(node) for node in tree.find_all(exp.Identifier) if node.name.lower() == lowered]
+    columns = [offset_of(node.this) for node in tree.find_all(exp.Column) if fold(node.name) == lowered]
+    others = [offset_of(node) for node in tree.find_all(exp.Identifier) if fold(node.name) == lowered]
     calls = _offsets_of_calls(tree, lowered)
     literals = [offset_of(node) for node in tree.find_all(exp.Literal) if node.name == name]
     for offsets in (columns, others, calls, literals):
@@ -95,4 +94,4 @@ def _offsets_of_calls(tree: exp.Expr, name: str) -> list[int | None]:
 
 
 def _is_function(tree: exp.Expr | None, name: str) -> bool:
-    return tree is not None and any(function_name(node) == name.lower() for node in tree.find_all(exp.Func))
+    return tree is not None and any(function_name(node) == fold(name) for node in tree.find_all(exp.Func))

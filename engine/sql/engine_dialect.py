@@ -21,6 +21,8 @@ from sqlglot.generator import Generator
 from sqlglot.parser import Parser
 from sqlglot.tokenizer_core import Token, TokenType
 
+from engine.model.names import fold
+
 KNOWN_FUNCTIONS = frozenset(
     """
     abs any_value approx_count_distinct approx_quantile arg_max arg_min argmax argmin array_agg avg
@@ -46,10 +48,10 @@ _NAMED = f"{_HIDDEN}as"
 """Names the function that stands for a value with a name."""
 _PARSER = DuckDB.parser_class
 _HIDDEN_FUNCTIONS = frozenset(
-    name.lower()
+    fold(name)
     for names in (_PARSER.FUNCTIONS, _PARSER.FUNCTION_PARSERS, ("APPLY",))
     for name in names
-    if name.lower() not in KNOWN_FUNCTIONS
+    if fold(name) not in KNOWN_FUNCTIONS
 )
 _NAMES = frozenset(
     {
@@ -221,7 +223,7 @@ def _literal(tokens: Sequence[Token], place: int) -> tuple[list[Token], int] | N
         if kind is TokenType.DOT and _begins_number(tokens, place):
             return [_token_of(TokenType.NUMBER, f".{following.text}", token, following)], place + 2
     elif following.token_type is TokenType.STRING:
-        letter = token.text.lower()
+        letter = fold(token.text)
         if kind is TokenType.VAR and letter in _LITERALS and following.start == token.end + 1:
             return [_token_of(_LITERALS[letter], following.text, token, following)], place + 2
         if kind is TokenType.STRING:
@@ -279,7 +281,7 @@ def _joined_strings(tokens: Sequence[Token], place: int) -> tuple[list[Token], i
 
 def _has_unit(tokens: Sequence[Token], place: int) -> bool:
     """Whether a unit follows the string behind the INTERVAL at a place."""
-    return place + 2 < len(tokens) and tokens[place + 2].text.lower().removesuffix("s") in UNITS
+    return place + 2 < len(tokens) and fold(tokens[place + 2].text).removesuffix("s") in UNITS
 
 
 def _cast(value: Token, to: Token) -> list[Token]:
@@ -299,7 +301,7 @@ def _cast(value: Token, to: Token) -> list[Token]:
 def _extract(tokens: Sequence[Token], place: int) -> tuple[list[Token], int] | None:
     """`EXTRACT(part FROM …` at a place as `date_part('part', …`, and where other tokens begin."""
     name = tokens[place]
-    if name.token_type is not TokenType.VAR or name.text.lower() != "extract" or place + 3 >= len(tokens):
+    if name.token_type is not TokenType.VAR or fold(name.text) != "extract" or place + 3 >= len(tokens):
         return None
     opening, part, behind = tokens[place + 1 : place + 4]
     if opening.token_type is not TokenType.L_PAREN or behind.token_type is not TokenType.FROM:
@@ -319,7 +321,7 @@ def _hide_function(tokens: Sequence[Token], place: int) -> Token:
         return token_near(TokenType.UNPIVOT, token.text, token)
     if token.text.upper() == "GROUPS" and _begins_frame(tokens, place):
         return token_near(TokenType.ROWS, token.text, token)
-    if token.token_type not in _NAMES or token.text.lower() not in _HIDDEN_FUNCTIONS:
+    if token.token_type not in _NAMES or fold(token.text) not in _HIDDEN_FUNCTIONS:
         return token
     if place + 1 == len(tokens) or tokens[place + 1].token_type is not TokenType.L_PAREN:
         return token

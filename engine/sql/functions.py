@@ -11,6 +11,8 @@ import re
 
 from sqlglot import exp
 
+from engine.model.names import fold
+
 TABLE_FUNCTIONS = frozenset(
     {"range", "generate_series", "unnest", "json_each", "json_tree", "repeat", "repeat_row"}
 )
@@ -55,7 +57,7 @@ def function_name(node: exp.Func) -> str:
         The name in lower case.
     """
     name = node.name if isinstance(node, exp.Anonymous | exp.AnonymousAggFunc) else node.sql_name()
-    return str(name).lower()
+    return fold(str(name))
 
 
 def session_column(node: exp.Expr) -> str | None:

@@ -11,6 +11,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from engine.errors import InvalidInput, LimitExceeded
+from engine.model.names import fold
 from engine.model.result_width import MAX_RESULT_WIDTH, type_width
 from engine.model.sql_types import parse_sql_type, sql_type
 from engine.sql.engine_dialect import EngineDialect
@@ -202,8 +203,8 @@ def _column_type(column: exp.Column, scans: Mapping[str, pa.Schema], depth: int)
         return None
     while isinstance(around, exp.Select):
         sources = _sources(around)
-        read = [node for alias, node in sources if not column.table or alias == column.table.lower()]
-        found = [_type_in(node, column.name.lower(), scans, depth) for node in read]
+        read = [node for alias, node in sources if not column.table or alias == fold(column.table)]
+        found = [_type_in(node, fold(column.name), scans, depth) for node in read]
         types = {each for each in found if each is not _ABSENT and each is not _UNSURE}
         if types or _UNSURE in found:
             arrow_type = types.pop() if len(types) == 1 else None
@@ -216,7 +217,7 @@ def _may_be_output(column: exp.Column) -> bool:
     """Whether a name may be that of an output, which only WHERE and ON know after the columns they read."""
     clause = column.find_ancestor(exp.Where, exp.Join, exp.Select)
     return isinstance(clause, exp.Select) and any(
-        isinstance(output, exp.Alias) and output.alias.lower() == column.name.lower()
+        isinstance(output, exp.Alias) and fold(output.alias) == fold(column.name)
         for output in clause.expressions
     )
 
@@ -232,7 +233,7 @@ def _sources(select: exp.Select) -> list[tuple[str, exp.Expr]]:
         if is_bracket or isinstance(node, exp.From | exp.Join | exp.Paren):
             stack += [node.this, *_join_nodes(node.this)]
         else:
-            found.append((node.alias_or_name.lower(), node))
+            found.append((fold(node.alias_or_name), node))
     return found
 
 
@@ -248,7 +249,7 @@ def _type_in(
     if source.args.get("pivots") or depth == 0 or (isinstance(alias, exp.TableAlias) and alias.columns):
         return _UNSURE
     if isinstance(source, exp.Table) and source.name in scans:
-        return next((field.type for field in scans[source.name] if field.name.lower() == name), _ABSENT)
+        return next((field.type for field in scans[source.name] if fold(field.name) == name), _ABSENT)
     query = source.this if isinstance(source, exp.Subquery) else _named_query(source)
     while isinstance(query, exp.SetOperation | exp.Subquery):
         query = query.this
@@ -262,7 +263,7 @@ def _type_in(
                 return types.pop() if len(types) == 1 and not any(output.args.values()) else _UNSURE
         elif output.is_star or isinstance(output, exp.Columns):
             return _UNSURE
-        elif output.alias_or_name.lower() == name:
+        elif fold(output.alias_or_name) == name:
             column = output.unalias()
             return _column_type(column, scans, depth - 1) if isinstance(column, exp.Column) else None
     return _ABSENT
@@ -274,7 +275,7 @@ def _named_query(table: exp.Expr) -> exp.Expr | None:
     while around is not None:
         with_clause = around.args.get("with_")
         for each in with_clause.expressions if with_clause is not None else ():
-            if each.alias.lower() == table.name.lower():
+            if fold(each.alias) == fold(table.name):
                 return None if each.args["alias"].columns else each.this
         around = around.parent
     return None

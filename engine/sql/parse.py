@@ -16,6 +16,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from engine.errors import InvalidInput, LimitExceeded, LivestateError, Unsupported
 from engine.model.catalog_names import CATALOG, SCHEMA
+from engine.model.names import fold
 from engine.sql.chained_calls import (
     SCHEMAS,
     NotReadError,
@@ -213,7 +214,7 @@ def parse(lifted: LiftedText, dialect: str) -> ParsedStatement:
 def _parse_show(source: SourceText, begin: int) -> ParsedStatement | None:
     """A statement about what there is, and USE of the schema that is in use anyway; None for any other."""
     if show := _SHOW.fullmatch(source.text, begin):
-        shown = StatementClass(f"show {' '.join(show[1].lower().split())}")
+        shown = StatementClass(f"show {' '.join(fold(show[1]).split())}")
         if show[2] is None:
             return ParsedStatement(shown, source, None)
         if shown is not StatementClass.SHOW_TABLES:
@@ -234,7 +235,7 @@ def _parse_show(source: SourceText, begin: int) -> ParsedStatement | None:
 
 def _plain_name(name: str) -> str:
     """A name as the catalog has it, which knows small letters alone."""
-    return name.strip().strip('"').lower()
+    return fold(name.strip().strip('"'))
 
 
 def _explain_class(source: SourceText, found: re.Match[str]) -> tuple[StatementClass, bool]:
@@ -246,7 +247,7 @@ def _explain_class(source: SourceText, found: re.Match[str]) -> tuple[StatementC
     if formats and formats[0].upper() not in _FORMATS:
         raise Unsupported(f"EXPLAIN has no format {formats[0]}: there are TEXT and JSON.")
     is_json = bool(formats) and formats[0].upper() == "JSON"
-    analyzes = found["analyze"] is not None or "analy" in options.lower()
+    analyzes = found["analyze"] is not None or "analy" in fold(options)
     return (StatementClass.EXPLAIN_ANALYZE if analyzes else StatementClass.EXPLAIN), is_json
 
 
@@ -263,7 +264,7 @@ def _check_first_word(source: SourceText, body: str) -> None:
     word = _WORD.match(body, blanks_end(body, 0))
     if word is None:
         raise InvalidInput("The statement is empty: write one, such as SHOW TABLES.")
-    if word[0].lower() not in _READS:
+    if fold(word[0]) not in _READS:
         if word[0].isalpha():
             raise Unsupported(
                 f"{word[0].upper()} is not supported: statements only read "
@@ -366,7 +367,7 @@ def _read_arrows(source: SourceText, tokens: Sequence[Token], tree: exp.Expr) ->
     """
     arrows = [token for token in tokens if token.token_type is TokenType.ARROW]
     lambdas = list(tree.find_all(exp.Lambda)) if arrows else []
-    named = sum(token.text.lower() == "lambda" for token in tokens) if lambdas else 0
+    named = sum(fold(token.text) == "lambda" for token in tokens) if lambdas else 0
     if len(lambdas) <= named:
         return
     if named or any(len(each.expressions) != 1 for each in lambdas):
@@ -397,7 +398,7 @@ def _check_intervals(source: SourceText, tokens: Sequence[Token]) -> None:
         number = tokens[place + 1]
         if token.token_type is not TokenType.INTERVAL or number.token_type is not TokenType.NUMBER:
             continue
-        unit = tokens[place + 2].text.lower() if place + 2 < len(tokens) else ""
+        unit = fold(tokens[place + 2].text) if place + 2 < len(tokens) else ""
         if unit.removesuffix("s") not in _UNITS:
             raise source.error(f"INTERVAL {number.text} has no unit, such as DAY.", number.start)
 
@@ -407,7 +408,7 @@ def _check_clock_arguments(source: SourceText, tree: exp.Expr) -> None:
     for call in tree.find_all(*CLOCK_NODES):
         for argument in call.iter_expressions():
             if not isinstance(argument, _CLOCK_ARGUMENTS):
-                name = call.sql_name().lower()
+                name = fold(call.sql_name())
                 raise source.error(
                     f"The function {name} takes no argument of this kind: leave it out.",
                     offset_of(argument),
@@ -641,7 +642,7 @@ def _array_values(node: exp.Expr | None) -> int:
 def _is_call_with_schema(node: exp.Dot) -> bool:
     return (
         isinstance(node.expression, exp.Func)
-        and node.sql(EngineDialect).partition(".")[0].strip('"').lower() in SCHEMAS
+        and fold(node.sql(EngineDialect).partition(".")[0].strip('"')) in SCHEMAS
     )
 
 

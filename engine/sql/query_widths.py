@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from sqlglot import exp
 
+from engine.model.names import fold
 from engine.model.result_width import check_width
 
 
@@ -133,9 +134,9 @@ class _Queries:
             tables = dict(tables)
             for cte in clause.expressions:
                 # A recursive one has those of its first branch, which does not read it.
-                tables.setdefault(cte.alias.lower(), ())
+                tables.setdefault(fold(cte.alias), ())
                 columns = self.columns(cte.this, tables, sources)
-                tables[cte.alias.lower()] = _alias_columns(columns, cte.args.get("alias"))
+                tables[fold(cte.alias)] = _alias_columns(columns, cte.args.get("alias"))
         if isinstance(query, exp.SetOperation):
             found = self._columns_of_branches(query, tables, sources)
         elif isinstance(query, exp.Select):
@@ -181,7 +182,7 @@ class _Queries:
             if not isinstance(source, exp.Expr):
                 continue
             found.append(
-                _Source(source.alias_or_name.lower(), _alias_columns(columns, source.args.get("alias")))
+                _Source(fold(source.alias_or_name), _alias_columns(columns, source.args.get("alias")))
             )
         return found
 
@@ -192,7 +193,7 @@ class _Queries:
         if not isinstance(source, exp.Expr):
             return [_UNNAMED]
         if isinstance(source, exp.Table):
-            found = tables.get(source.name, tables.get(source.name.lower(), [_UNNAMED]))
+            found = tables.get(source.name, tables.get(fold(source.name), [_UNNAMED]))
         elif isinstance(source, exp.Query):
             found = self.columns(source, tables, sources)
         elif isinstance(source, exp.Values):
@@ -226,7 +227,7 @@ class _Queries:
         for output in select.expressions:
             chosen: Sequence[_Source] = ()
             if isinstance(output, exp.Column) and isinstance(output.this, exp.Star):
-                named = [each for each in sources[:own] if each.alias == output.table.lower()]
+                named = [each for each in sources[:own] if each.alias == fold(output.table)]
                 chosen = named or sources[:own]
             elif isinstance(output, exp.Star) or output.find(exp.Columns) is not None:
                 chosen = sources[:own]
@@ -244,7 +245,7 @@ class _Queries:
         self, output: exp.Expr, sources: Sequence[_Source], tables: Mapping[str, Columns]
     ) -> QueryColumn:
         value = output.this if isinstance(output, exp.Alias) else output
-        name = output.alias_or_name.lower()
+        name = fold(output.alias_or_name)
         if isinstance(value, exp.Column):
             found = self._named_column(value, sources)
             return QueryColumn(name, found.width, found.field_width)
@@ -273,7 +274,7 @@ class _Queries:
 
     def _named_column(self, column: exp.Column, sources: Sequence[_Source]) -> QueryColumn:
         """What a name means: a column, a field of one, or a row."""
-        name, qualifier = column.name.lower(), column.table.lower()
+        name, qualifier = fold(column.name), fold(column.table)
         is_field = bool(qualifier) and all(source.alias != qualifier for source in sources)
         if is_field:
             name = qualifier
@@ -313,7 +314,7 @@ def _alias_columns(columns: Columns, alias: exp.Expr | None) -> Columns:
     names = alias.args.get("columns") or () if isinstance(alias, exp.TableAlias) else ()
     if not names:
         return columns
-    renamed = [column._replace(name=name.name.lower()) for name, column in zip(names, columns, strict=False)]
+    renamed = [column._replace(name=fold(name.name)) for name, column in zip(names, columns, strict=False)]
     return [*renamed, *columns[len(renamed) :]]
 
 

@@ -12,6 +12,7 @@ from itertools import pairwise
 
 from sqlglot import exp
 
+from engine.model.names import fold
 from engine.model.schema import StoreDefinition
 
 ALL_COLUMNS: tuple[str, ...] = ("*",)
@@ -89,18 +90,18 @@ class _Uses:
                 self._add_column(node)
             elif isinstance(node, exp.Identifier):
                 if not isinstance(node.parent, _NAMED):
-                    self._bare.add(node.name.lower())
+                    self._bare.add(fold(node.name))
             elif isinstance(node, exp.Star):
                 self._add_star(node)
             elif isinstance(node, exp.Join):
-                self._bare.update(name.name.lower() for name in node.args.get("using") or ())
+                self._bare.update(fold(name.name) for name in node.args.get("using") or ())
                 self._everywhere |= str(node.args.get("method") or "").upper() == "NATURAL"
             elif isinstance(node, _NEED_ALL):
                 self._everywhere = True
 
     def _add_column(self, column: exp.Column) -> None:
         parts = [part for part in column.parts if not isinstance(part, exp.Star)]
-        names = [part.name.lower() for part in parts]
+        names = [fold(part.name) for part in parts]
         self._bare.update(names[:1])
         if len(names) == 1:
             self._single.update(names)
@@ -116,10 +117,10 @@ class _Uses:
             self._star_selects.add(id(select))
 
     def columns_of(self, table: exp.Table, definition: StoreDefinition) -> tuple[str, ...]:
-        alias = table.alias_or_name.lower()
+        alias = fold(table.alias_or_name)
         renamed = table.args.get("alias") is not None and table.args["alias"].args.get("columns")
         select = table.find_ancestor(exp.Select)
-        names = {name.lower() for name in definition.schema.names}
+        names = {fold(name) for name in definition.schema.names}
         row = alias in self._single and alias not in names
         if (
             self._everywhere
@@ -133,5 +134,5 @@ class _Uses:
         return tuple(
             name
             for name in definition.schema.names
-            if name.lower() in self._bare or (alias, name.lower()) in self._qualified
+            if fold(name) in self._bare or (alias, fold(name)) in self._qualified
         )

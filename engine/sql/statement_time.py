@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
+from engine.model.names import fold
 from engine.sql.engine_dialect import EngineDialect
 from engine.sql.functions import function_name
 from engine.sql.output_names import name_outputs_around
@@ -103,7 +104,7 @@ def _name(call: exp.Expr) -> str:
     """What the engine calls a function without arguments."""
     if isinstance(call, exp.Anonymous):
         return function_name(call)
-    return call.sql(dialect=EngineDialect).lower().removesuffix("()")
+    return fold(call.sql(dialect=EngineDialect)).removesuffix("()")
 
 
 def _as_interval(node: exp.Expr) -> exp.Expr:

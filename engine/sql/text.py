@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from engine.errors import InvalidInput, NotFound, Position
+from engine.model.names import fold
 
 SNIPPET_WIDTH = 100
 
@@ -121,8 +122,8 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     Returns:
         A sentence with a leading space, or nothing when no known name is near.
     """
-    by_lower = {candidate.lower(): candidate for candidate in known}
-    near = difflib.get_close_matches(name.lower(), list(by_lower), n=3, cutoff=0.6)
+    by_lower = {fold(candidate): candidate for candidate in known}
+    near = difflib.get_close_matches(fold(name), list(by_lower), n=3, cutoff=0.6)
     return f" Did you mean {' or '.join(by_lower[match] for match in near)}?" if near else ""
 
 

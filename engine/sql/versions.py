@@ -15,6 +15,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from engine.model.kinds import Versioned
+from engine.model.names import fold
 from engine.model.read_point import AsOf, AsOfTimestamp, ReadPoint
 from engine.model.schema import GroupName, StoreDefinition, StoreName
 
@@ -117,7 +118,7 @@ NO_MOMENTS = Moments()
 
 
 def _is_named(name: StoreName, clause: AsOfClause) -> bool:
-    return clause.table is not None and name.lower() == clause.table.lower()
+    return clause.table is not None and fold(name) == fold(clause.table)
 
 
 def is_versioned(definition: StoreDefinition) -> bool:

@@ -21,6 +21,7 @@ from engine.duckdb.binder import Binder
 from engine.duckdb.engine_errors import Failure, NotBoundError
 from engine.duckdb.growth import needs_worker
 from engine.errors import InvalidInput
+from engine.model.names import fold
 from engine.plan.arguments import suggested_types
 from engine.sql.bind import BoundStatement
 from engine.sql.diagnose import diagnose
@@ -117,10 +118,8 @@ class ColumnNames:
 
     def _reserved_columns(self, bound: BoundStatement, text: str, deadline: Deadline) -> set[str]:
         """The columns of its stores, in small letters, that a text has as words and SQL has, too."""
-        words = set(_WORD.findall(text.lower()))
-        columns = {
-            name.lower() for reference in bound.references for name in reference.definition.schema.names
-        }
+        words = set(_WORD.findall(fold(text)))
+        columns = {fold(name) for reference in bound.references for name in reference.definition.schema.names}
         return {
             word
             for word in words & columns
@@ -145,7 +144,7 @@ def _column_places(bound: BoundStatement, names: Collection[str]) -> Sequence[in
     return [
         place
         for place in sorted(found)
-        if (word := _WORD.match(text, place)) is not None and word[0].lower() in names
+        if (word := _WORD.match(text, place)) is not None and fold(word[0]) in names
     ]
 
 
@@ -194,7 +193,7 @@ def _tables(bound: BoundStatement) -> Mapping[str, pa.Schema] | None:
     tables: dict[str, pa.Schema] = {
         name: definition.schema for name, definition in bound.tables.items()
     } | dict(bound.list_schemas)
-    return tables if len({name.lower() for name in tables}) == len(tables) else None
+    return tables if len({fold(name) for name in tables}) == len(tables) else None
 
 
 def _values(

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from engine.deadline import Deadline
 from engine.errors import Corrupt, InvalidInput
+from engine.model.names import fold
 from engine.model.read_point import ReadPoint
 from engine.model.schema import GroupName, NamedStores, StoreDefinition, StoreName
 from engine.model.table_shapes import ExpectedShapes, TableShape
@@ -257,5 +258,5 @@ def refuse_outdated(expected_shapes: ExpectedShapes, bound: BoundStatement) -> I
 
 def _names_versions(text: str, tables: NamedStores) -> bool:
     """Whether the name of a versioned store stands in a text as it is, unlike one with quotes in it."""
-    lowered = text.lower()
-    return any(is_versioned(definition) and name.lower() in lowered for name, definition in tables.items())
+    lowered = fold(text)
+    return any(is_versioned(definition) and fold(name) in lowered for name, definition in tables.items())

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -66,13 +67,7 @@ class Conditions:
             case 2:
                 return self._in_list_of(column)
             case 3 if len(self.key) > 1:
-                pair = random.sample(self.key, 2)
-                rows = ", ".join(
-                    f"({self.scalars.sample(pair[0])}, {self.scalars.sample(pair[1])})"
-                    for _ in range(random.randrange(1, 4))
-                )
-                self.scalars.used.add("row value")
-                return f"({pair[0].sql}, {pair[1].sql}) IN ({rows})"
+                return self._row_value(random.sample(self.key, 2))
             case 4:
                 return (
                     f"({column.sql} = {self.scalars.sample(column)} OR {column.sql} = "
@@ -80,6 +75,29 @@ class Conditions:
                 )
             case _:
                 return f"{column.sql} {random.choice(COMPARISONS)} {self.scalars.sample(column)}"
+
+    def _row_value(self, columns: Sequence[Expression]) -> str:
+        random = self.scalars.random
+        self.scalars.used.add("row value")
+        left = f"({', '.join(column.sql for column in columns)})"
+        if random.random() < 0.3:
+            return f"{left} = {self._row_of(columns)}"
+        rows = ", ".join(self._row_of(columns) for _ in range(random.randrange(1, 4)))
+        return f"{left} IN ({random.choice(('', '', 'VALUES '))}{rows})"
+
+    def _row_of(self, columns: Sequence[Expression]) -> str:
+        return f"({', '.join(map(self._part_of_row, columns))})"
+
+    def _part_of_row(self, column: Expression) -> str:
+        random, value = self.scalars.random, self.scalars.sample(column)
+        if random.random() < 0.15:
+            return "NULL"
+        typed = re.fullmatch(r"(?:DATE|TIMESTAMP|TIMESTAMPTZ) ('[^']*')", value)
+        return typed[1] if typed is not None and random.random() < 0.3 else value
+
+    def _rows_of_columns(self, depth: int) -> str | None:
+        columns = {column.sql: column for column in (self._any_column(), self._any_column()) if column}
+        return self._row_value(list(columns.values())) if len(columns) == 2 else None
 
     def _in_list_of(self, column: Expression) -> str:
         random = self.scalars.random
@@ -108,6 +126,7 @@ class Conditions:
             self._boolean,
             self._expression,
             self._nested_comparison,
+            self._rows_of_columns,
         )
         for _ in range(5):
             found = random.choice(choices)(depth)

@@ -24,6 +24,7 @@ from typing import TypeVar
 import pyarrow as pa
 from sqlglot import exp
 
+from engine.model.names import fold
 from engine.plan.logical.function_properties import is_aggregate, is_volatile
 from engine.plan.logical.plan import LogicalPlan
 from engine.plan.logical.scopes import (
@@ -176,7 +177,7 @@ class _Resolver:
             raise Uncertain("RECURSIVE")
         visible = dict(ctes)
         for cte in clause.expressions:
-            visible[cte.alias.lower()] = self._common_table(cte, visible)
+            visible[fold(cte.alias)] = self._common_table(cte, visible)
         node.set("with_", None)
         return visible
 
@@ -188,7 +189,7 @@ class _Resolver:
         query = self.query(cte.this, None, visible)
         _rename_outputs(query, [name.name for name in cte.args["alias"].args.get("columns") or ()])
         _check_outputs(query)
-        if cte.alias.lower().startswith(PART_PREFIX):
+        if fold(cte.alias).startswith(PART_PREFIX):
             raise Uncertain(cte.alias)
         name = unique_name(cte.alias, {*self.ctes, *self._table_names})
         self.ctes[name] = query
@@ -202,14 +203,14 @@ class _Resolver:
         if clause.args.get("recursive"):
             # Any of these names may mean a query of the clause before it is known.
             for cte in clause.expressions:
-                visible.pop(cte.alias.lower(), None)
+                visible.pop(fold(cte.alias), None)
         for cte in clause.expressions:
             try:
                 found = self._common_table(copy_without_positions(cte), visible)
             except Uncertain:
-                visible.pop(cte.alias.lower(), None)
+                visible.pop(fold(cte.alias), None)
             else:
-                visible[cte.alias.lower()] = found
+                visible[fold(cte.alias)] = found
         return visible
 
     def drop_unread_ctes(self, tree: exp.Query) -> None:
@@ -334,7 +335,7 @@ class _Resolver:
         alias = self._alias(name or "t")
         identifiers = [exp.to_identifier(each, quoted=True) for each in renamed]
         known.set("alias", exp.TableAlias(this=exp.to_identifier(alias, quoted=True), columns=identifiers))
-        scope.sources.append(Source(alias, name.lower(), columns, is_hidden))
+        scope.sources.append(Source(alias, fold(name), columns, is_hidden))
         return known
 
     def _columns_of_table(
@@ -351,14 +352,14 @@ class _Resolver:
             return tuple(self.references[node.name].definition.schema.names)
         if node.name in self.lists:
             return tuple(self.lists[node.name].names)
-        if node.db or node.name.lower() not in ctes:
+        if node.db or fold(node.name) not in ctes:
             raise Uncertain(node.name)
-        name = ctes[node.name.lower()]
+        name = ctes[fold(node.name)]
         node.set("this", exp.to_identifier(name, quoted=True))
         return tuple(output_names(self.ctes[name]))
 
     def _alias(self, name: str) -> str:
-        if name.lower().startswith(PART_PREFIX):
+        if fold(name).startswith(PART_PREFIX):
             raise Uncertain(name)
         alias = unique_name(name, self.aliases)
         self.aliases.add(alias)
@@ -367,12 +368,12 @@ class _Resolver:
     def _using_clause(self, join: exp.Join, scope: Scope, method: str) -> None:
         """USING and NATURAL as conditions, and what their columns mean from here on."""
         right = scope.sources[-1]
-        names = [name.name.lower() for name in join.args.get("using") or ()]
+        names = [fold(name.name) for name in join.args.get("using") or ()]
         if method == "NATURAL":
             left = scope.sources[0]
             if left.columns is None or right.columns is None:
                 raise Uncertain(method)
-            names = [name.lower() for name in left.columns if right.column(name.lower())]
+            names = [fold(name) for name in left.columns if right.column(fold(name))]
             join.set("method", None)
             if not names:
                 raise Uncertain(method)
@@ -400,7 +401,7 @@ class _Resolver:
 
     def _windows(self, node: exp.Select) -> None:
         """Named windows, in place of their names."""
-        windows = {window.name.lower(): window for window in node.args.get("windows") or ()}
+        windows = {fold(window.name): window for window in node.args.get("windows") or ()}
         if not windows:
             return
         node.set("windows", None)
@@ -410,7 +411,7 @@ class _Resolver:
             name = window.args.get("alias")
             if name is None:
                 continue
-            found = windows.get(name.name.lower())
+            found = windows.get(fold(name.name))
             if (
                 found is None
                 or used_arguments(window) - {"this", "alias", "over"}
@@ -465,11 +466,11 @@ class _Resolver:
         if used - {"except_", "replace"} or ("replace" in used and scope.merged):
             raise Uncertain("*")
         excluded = _names_left_out(star)
-        replaced = {each.alias.lower(): each.this for each in star.args.get("replace") or ()}
+        replaced = {fold(each.alias): each.this for each in star.args.get("replace") or ()}
         sources = [
             source
             for source in scope.visible_sources
-            if not isinstance(node, exp.Column) or source.name == node.table.lower()
+            if not isinstance(node, exp.Column) or source.name == fold(node.table)
         ]
         if (
             not sources
@@ -483,7 +484,7 @@ class _Resolver:
         merged: set[str] = set()
         for source in sources:
             for name in source.columns or ():
-                lowered = name.lower()
+                lowered = fold(name)
                 is_shared = source.alias in scope.sharing.get(lowered, ())
                 if is_shared and lowered not in excluded and not isinstance(node, exp.Column):
                     if lowered not in merged:
@@ -494,7 +495,7 @@ class _Resolver:
                 elif lowered not in excluded:
                     found.append((name, resolved_column(source.alias, name)))
         if not (excluded | set(replaced)) <= {
-            name.lower() for source in sources for name in source.columns or ()
+            fold(name) for source in sources for name in source.columns or ()
         }:
             raise Uncertain("*")
         return found
@@ -510,7 +511,7 @@ class _Resolver:
         elif clause in {"having", "qualify"}:
             for each in found.find_all(exp.Column):
                 if is_bare(each):
-                    scope.check_alias(each.name.lower())
+                    scope.check_alias(fold(each.name))
         written = _members_of_sets(found)
         self._expression(found, scope, ctes)
         if len(_members_of_sets(found)) < len(written):
@@ -565,7 +566,7 @@ class _Resolver:
             return
         for each in on.find_all(exp.Column):
             if is_bare(each):
-                scope.check_alias(each.name.lower())
+                scope.check_alias(fold(each.name))
         if any(
             isinstance(unwrap(each), exp.Literal)
             for each in (on.expressions if isinstance(on, exp.Tuple) else [on])
@@ -593,15 +594,15 @@ class _Resolver:
         by their expressions, alone and under their names.
         """
         key = unwrap(ordered.this)
-        if is_bare(key) and key is not None and scope.is_output(key.name.lower()):
-            value = scope.output(key.name.lower())
+        if is_bare(key) and key is not None and scope.is_output(fold(key.name)):
+            value = scope.output(fold(key.name))
             if value is None:
                 raise Uncertain(key.name)
             alias = values.get(_named_text(key.name, value), values[text(value)])
             return _order_key_like(ordered, output_column(alias))
         for part in ordered.find_all(exp.Column):
             if is_bare(part):
-                scope.check_alias(part.name.lower())
+                scope.check_alias(fold(part.name))
         self._expression(ordered, scope, ctes)
         same = values.get(text(ordered.this))
         return ordered if same is None else _order_key_like(ordered, output_column(same))
@@ -640,7 +641,7 @@ class _Resolver:
             elif isinstance(child, exp.Column):
                 self._column(child, scope, hidden)
             elif isinstance(child, exp.Lambda):
-                names = frozenset(each.name.lower() for each in child.expressions)
+                names = frozenset(fold(each.name) for each in child.expressions)
                 _check_calls_on_parameters(child, scope)
                 self._expression(child, scope, ctes, hidden | names)
             else:
@@ -649,7 +650,7 @@ class _Resolver:
     def _column(self, node: exp.Column, scope: Scope, hidden: frozenset[str]) -> None:
         if isinstance(node.this, exp.Star):
             raise Uncertain("*")
-        if is_resolved(node) or node.parts[0].name.lower() in hidden:
+        if is_resolved(node) or fold(node.parts[0].name) in hidden:
             return
         meaning = scope.meaning(node)
         if isinstance(meaning, exp.Column) and isinstance(node.this, exp.Identifier):
@@ -704,7 +705,7 @@ def _check_calls_on_parameters(found: exp.Lambda, scope: Scope) -> None:
         while isinstance(first, exp.Dot):
             first = first.this
         if isinstance(call.expression, exp.Func) and isinstance(first, exp.Identifier):
-            scope.check_no_column(first.name.lower())
+            scope.check_no_column(fold(first.name))
 
 
 def _check_row_value(value: exp.Expr) -> None:
@@ -712,7 +713,7 @@ def _check_row_value(value: exp.Expr) -> None:
     any more.
     """
     row = unwrap(value)
-    if isinstance(row, exp.Tuple) or (isinstance(row, exp.Anonymous) and row.name.lower() == "row"):
+    if isinstance(row, exp.Tuple) or (isinstance(row, exp.Anonymous) and fold(row.name) == "row"):
         raise Uncertain("a row value")
 
 
@@ -732,7 +733,7 @@ def _rename_outputs(query: exp.Query, names: list[str]) -> None:
 
 def _check_outputs(query: exp.Query) -> None:
     """Columns that others may name have names that nobody had to make up."""
-    names = [name.lower() for name in output_names(query)]
+    names = [fold(name) for name in output_names(query)]
     if len(set(names)) != len(names) or any(name.startswith(_REPEATED) for name in names):
         raise Uncertain("SELECT")
 
@@ -767,9 +768,7 @@ def _members_of_sets(clause: exp.Expr) -> set[str]:
         return set()
     sets = (each for each in clause.expressions if isinstance(each, exp.GroupingSets | exp.Rollup | exp.Cube))
     return {
-        found.sql(EngineDialect, identify=True).lower()
-        for each in sets
-        for found in each.find_all(exp.Column)
+        fold(found.sql(EngineDialect, identify=True)) for each in sets for found in each.find_all(exp.Column)
     }
 
 
@@ -813,9 +812,7 @@ def _output_by_name(ordered: exp.Expr, names: list[str]) -> exp.Expr:
     """A key of ORDER BY that has to be an output's name."""
     key = unwrap(ordered.this)
     same = (
-        [name for name in names if name.lower() == key.name.lower()]
-        if is_bare(key) and key is not None
-        else []
+        [name for name in names if fold(name) == fold(key.name)] if is_bare(key) and key is not None else []
     )
     if not same:
         raise Uncertain("ORDER BY")
@@ -827,12 +824,12 @@ def _names_left_out(star: exp.Expr) -> set[str]:
     hidden = star.args.get("except_") or ()
     if any(isinstance(each, exp.Column) and each.table for each in hidden):
         raise Uncertain("EXCLUDE")
-    return {each.name.lower() for each in hidden}
+    return {fold(each.name) for each in hidden}
 
 
 def _named_text(name: str, value: exp.Expr) -> str:
     """An output, with its name."""
-    return f"{text(value)} AS {name.lower()}"
+    return f"{text(value)} AS {fold(name)}"
 
 
 def _order_key_like(ordered: exp.Expr, key: exp.Expr) -> exp.Ordered:

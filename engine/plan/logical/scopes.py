@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from engine.cached_property import cached_property
+from engine.model.names import fold
 from engine.plan.logical.function_properties import is_aggregate, is_volatile
 from engine.plan.logical.trees import column, text, unwrap
 
@@ -56,7 +57,7 @@ class Source:
     @cached_property
     def _names_as_written(self) -> Mapping[str, str]:
         """The columns by their names in lower case; of two that differ in case only, the first."""
-        return {known.lower(): known for known in reversed(self.columns or ())}
+        return {fold(known): known for known in reversed(self.columns or ())}
 
     def column(self, name: str) -> str | None:
         """The column of a name, as it is written."""
@@ -103,7 +104,7 @@ class Scope:
         Raises:
             Uncertain: It could mean several things, or something that is not known here.
         """
-        names = [part.name.lower() for part in node.parts]
+        names = [fold(part.name) for part in node.parts]
         scope: Scope | None = self
         while scope is not None:
             found = scope.meaning_in_tables(names, scope is self)
@@ -237,7 +238,7 @@ class Scope:
 
     def add_output(self, name: str, expression: exp.Expr) -> None:
         """Note an alias of the SELECT list."""
-        lowered = name.lower()
+        lowered = fold(name)
         seen = self.outputs.get(lowered, expression)
         self.outputs[lowered] = (
             expression
@@ -249,7 +250,7 @@ class Scope:
         """Note a column of the SELECT list without an alias, whose name ORDER BY knows unless there is such
         an alias, or a second such column.
         """
-        lowered = name.lower()
+        lowered = fold(name)
         self.plain_outputs[lowered] = None if lowered in self.plain_outputs else expression
 
     def is_output(self, name: str) -> bool:

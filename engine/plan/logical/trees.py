@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from sqlglot import exp
 
+from engine.model.names import fold
 from engine.model.sql_types import quote_identifier
 from engine.sql.engine_dialect import EngineDialect
 
@@ -181,9 +182,9 @@ def aliases_used(node: exp.Expr) -> set[str]:
 
 def unique_name(name: str, taken: Collection[str]) -> str:
     """A name that none of some names is, without regard to case: itself, or with a number."""
-    lowered = {each.lower() for each in taken}
+    lowered = {fold(each) for each in taken}
     found, number = name, 1
-    while found.lower() in lowered:
+    while fold(found) in lowered:
         number += 1
         found = f"{name}_{number}"
     return found
@@ -199,7 +200,7 @@ class UniqueNames:
         self._numbers: dict[str, int] = {}
 
     def __contains__(self, name: str) -> bool:
-        return name.lower() in self._lowered
+        return fold(name) in self._lowered
 
     def add(self, name: str) -> str:
         """A name that none of them is, which is one of them from now on: itself, or with a number."""
@@ -209,7 +210,7 @@ class UniqueNames:
             number += 1
             found = f"{name}_{number}"
         self._numbers[name] = number
-        self._lowered.add(found.lower())
+        self._lowered.add(fold(found))
         return found
 
 

@@ -17,6 +17,7 @@ from itertools import count
 import pyarrow as pa
 from sqlglot import exp
 
+from engine.model.names import fold
 from engine.plan.logical.trees import PART_PREFIX, column, conjunction, disjunction, select_from, table
 from engine.plan.predicates import (
     AllOf,
@@ -77,7 +78,7 @@ def gather_rest(
         The fragments, one more for each reference that the tree still reads, and the tree over them.
     """
     # A common table expression may have such a name.
-    taken = {cte.alias.lower() for cte in merge.find_all(exp.CTE)} | {each.name for each in fragments}
+    taken = {fold(cte.alias) for cte in merge.find_all(exp.CTE)} | {each.name for each in fragments}
     unused = (name for number in count() if (name := f"{PART_PREFIX}{number}") not in taken)
     tables = [node for node in merge.find_all(exp.Table) if not node.db]
     read = {node.name for node in tables}
@@ -205,6 +206,8 @@ def _membership(left: exp.Expr, predicate: IsAmong, schema: pa.Schema) -> exp.Ex
     """
     members: list[exp.Expr] = []
     for row in predicate.rows:
+        if len(row) > 1 and not all(isinstance(each, Constant) and each.value is not None for each in row):
+            return None  # such rows equal those that an outer join pads with NULLs
         operands = [
             _member(operand, schema.field(name).type)
             for operand, name in zip(row, predicate.columns, strict=True)

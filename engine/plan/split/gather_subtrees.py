@@ -21,6 +21,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from engine.model.names import fold
 from engine.plan.logical.logical_plan import MAX_REFERENCES, query_plan
 from engine.plan.logical.plan import LogicalPlan
 from engine.plan.logical.resolve import asks_only_for_rows, has_made_up_names
@@ -76,7 +77,7 @@ def gather_subtrees(
     """
     if bound.tree is None or len(bound.references) > MAX_REFERENCES:
         raise NotPlannedError("It is too large to be split in parts.")
-    if any(cte.alias.lower().startswith(PART_PREFIX) for cte in bound.tree.find_all(exp.CTE)):
+    if any(fold(cte.alias).startswith(PART_PREFIX) for cte in bound.tree.find_all(exp.CTE)):
         raise NotPlannedError("A common table expression is named like rows of a fragment.")
     try:
         splitter = _Splitter(bound, sizes, rules)
@@ -103,7 +104,7 @@ class _Splitter:
         self._bound = bound
         self._sizes = sizes
         self._rules = rules
-        self._readers = [found.name.lower() for found in tables_of(bound.tree)]
+        self._readers = [fold(found.name) for found in tables_of(bound.tree)]
         self._references = {reference.scan: reference for reference in bound.references}
         self._tries = 0
         self._made: set[int] = set()
@@ -154,7 +155,7 @@ class _Splitter:
         for cte in reversed(list(clause.expressions)):
             own = {id(found) for found in tables_of(cte)}
             if not any(
-                found.name.lower() == cte.alias.lower() and id(found) not in own and not self._is_made(found)
+                fold(found.name) == fold(cte.alias) and id(found) not in own and not self._is_made(found)
                 for found in tables_of(self.tree)
             ):
                 clause.set("expressions", [each for each in clause.expressions if each is not cte])
@@ -244,13 +245,11 @@ class _Splitter:
     def _source(self, node: exp.Expr) -> Source:
         reference = self._references.get(node.name)
         columns = None if reference is None else tuple(reference.definition.schema.names)
-        return Source(_AROUND, node.alias_or_name.lower(), columns)
+        return Source(_AROUND, fold(node.alias_or_name), columns)
 
     def _may_read_stores(self, query: exp.Query, withs: _Withs) -> bool:
-        known = {cte.alias.lower() for clause in withs for cte in clause.expressions}
-        return any(
-            found.name in self._references or found.name.lower() in known for found in tables_of(query)
-        )
+        known = {fold(cte.alias) for clause in withs for cte in clause.expressions}
+        return any(found.name in self._references or fold(found.name) in known for found in tables_of(query))
 
     def _check_plan(self, plan: LogicalPlan, query: exp.Query, withs: _Withs) -> None:
         """Refuse a query whose answer depends on what is around it, or whose columns get other names."""
@@ -262,7 +261,7 @@ class _Splitter:
             cte.alias
             for clause in withs
             for cte in clause.expressions
-            if self._readers.count(cte.alias.lower()) > 1
+            if self._readers.count(fold(cte.alias)) > 1
         ]
         if shared and not all(
             is_repeatable(each) and each.find(exp.Limit, exp.Offset) is None for each in plan.ctes.values()

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from engine.model.names import fold
 from engine.plan.logical.movable import has_columns, is_movable
 from engine.plan.logical.trees import column, named_output, output_column, select_from, table, used_arguments
 from engine.plan.split.aggregate_calls import replace_below_collation
@@ -117,7 +118,7 @@ class PartialOutputs:
             named_so = [
                 number
                 for number, name in enumerate(output_names(self._select))
-                if name.lower() == expression.name.lower()
+                if fold(name) == fold(expression.name)
             ]
             if len(named_so) != 1:
                 raise NotSplitError

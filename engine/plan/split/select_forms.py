@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator
 
 from sqlglot import exp
 
+from engine.model.names import fold
 from engine.plan.logical.function_properties import is_aggregate
 from engine.plan.logical.trees import used_arguments
 from engine.plan.split.partials import OUTPUT_PREFIXES, NotSplitError
@@ -31,7 +32,7 @@ def check_clauses(select: exp.Select, allowed: Collection[str]) -> None:
         or not is_closed(select)
     ):
         raise NotSplitError
-    if any(not name or name.lower().startswith(OUTPUT_PREFIXES) for name in output_names(select)):
+    if any(not name or fold(name).startswith(OUTPUT_PREFIXES) for name in output_names(select)):
         raise NotSplitError
 
 
@@ -162,12 +163,10 @@ def is_closed(query: exp.Expr) -> bool:
 
 
 def _is_from_within(found: exp.Column, query: exp.Expr) -> bool:
-    name = found.table.lower()
+    name = fold(found.table)
     node: exp.Expr | None = found
     while node is not None:
-        if isinstance(node, exp.Select) and name in {
-            source.alias_or_name.lower() for source in _sources(node)
-        }:
+        if isinstance(node, exp.Select) and name in {fold(source.alias_or_name) for source in _sources(node)}:
             return True
         node = None if node is query else node.parent
     return False

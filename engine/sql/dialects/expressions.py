@@ -8,6 +8,7 @@ from typing import TypeAlias
 from sqlglot import exp
 
 from engine.errors import Unsupported
+from engine.model.names import fold
 
 Kind: TypeAlias = type[exp.Expr] | str
 """Of nodes; of calls that sqlglot has no kind for, the name in small letters."""
@@ -118,12 +119,12 @@ def mark_names_of_aggregates(tree: exp.Expr) -> None:
         tree: A statement.
     """
     aliases = {
-        str(alias.alias).lower()
+        fold(str(alias.alias))
         for alias in tree.find_all(exp.Alias)
         if isinstance(alias.parent, exp.Select) and is_aggregated(alias.this)
     }
     for column in tree.find_all(exp.Column) if aliases else ():
-        if not column.table and column.name.lower() in aliases:
+        if not column.table and fold(column.name) in aliases:
             column.meta[_NAMES_AGGREGATE] = True
 
 

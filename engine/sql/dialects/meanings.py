@@ -12,6 +12,7 @@ from functools import lru_cache
 
 from sqlglot import exp
 
+from engine.model.names import fold
 from engine.sql.dialects import aggregates, arrays, numbers, queries, texts, times
 from engine.sql.dialects.aggregates import read_aggregates
 from engine.sql.dialects.arrays import note_first_index
@@ -58,7 +59,7 @@ def say_in_engine_terms(tree: exp.Expr, dialect: str) -> None:
 
 
 def _kind(node: exp.Expr) -> Kind:
-    return str(node.this).lower() if isinstance(node, exp.Anonymous) else type(node)
+    return fold(str(node.this)) if isinstance(node, exp.Anonymous) else type(node)
 
 
 @lru_cache

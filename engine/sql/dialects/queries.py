@@ -8,6 +8,7 @@ from contextlib import suppress
 from sqlglot import exp
 
 from engine.errors import Unsupported
+from engine.model.names import fold
 from engine.sql.dialects.expressions import MAX_REPEATED_NODES, Rewrite, bracket, copy_of, number_literal
 from engine.sql.dialects.families import MYSQL, OTHERS, SPARK
 
@@ -33,24 +34,24 @@ def _name_outputs_first(node: exp.Expr) -> None:
     """In GROUP BY and HAVING a name is an output's before it is a column's."""
     outputs = node.expressions
     places = {
-        output.alias.lower(): place for place, output in enumerate(outputs) if isinstance(output, exp.Alias)
+        fold(output.alias): place for place, output in enumerate(outputs) if isinstance(output, exp.Alias)
     }
     stars = [place for place, output in enumerate(outputs) if output.is_star]
     group, having = node.args.get("group"), node.args.get("having")
     for column in list(group.find_all(exp.Column)) if group is not None else ():
-        place = None if column.table else places.get(column.name.lower())
+        place = None if column.table else places.get(fold(column.name))
         if place is None or (stars and stars[0] < place):
             continue  # behind a star nobody knows an output's number
         if _is_whole_group(column):
             column.replace(number_literal(place + 1))
     if group is not None:
         for column in [each for call in node.find_all(exp.Grouping) for each in call.expressions]:
-            place = places.get(column.name.lower()) if isinstance(column, exp.Column) else None
+            place = places.get(fold(column.name)) if isinstance(column, exp.Column) else None
             if place is not None and not column.table:
                 column.replace(copy_of(outputs[place].this, "GROUPING"))
     columns = list(having.find_all(exp.Column)) if having is not None else []
     for column in columns[:MAX_REPEATED_NODES]:
-        place = None if column.table else places.get(column.name.lower())
+        place = None if column.table else places.get(fold(column.name))
         if place is not None and not _is_within_aggregate(column):
             # What is too long keeps its name, which means the output where no column has it.
             with suppress(Unsupported):
@@ -76,7 +77,7 @@ def _put_shared_columns_first(node: exp.Expr) -> None:
     if not joins or node.args.get("laterals") or not all(join.args.get("using") for join in joins):
         # Other tables may have columns of these names that are not shared.
         return
-    shared = {str(column.name).lower(): column for join in reversed(joins) for column in join.args["using"]}
+    shared = {fold(str(column.name)): column for join in reversed(joins) for column in join.args["using"]}
     outputs: list[exp.Expr] = []
     for output in node.expressions:
         if isinstance(output, exp.Star) and not any(output.args.values()):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from engine.model.names import fold
 from engine.plan.logical.movable import has_columns, is_movable
 from engine.plan.logical.trees import named_output, used_arguments
 from engine.plan.split.nodes import SelectSplit
@@ -88,7 +89,7 @@ class _TwoPhase:
     def __init__(self, select: exp.Select, part: str) -> None:
         self._select = select
         self._parts = PartialRows(part)
-        self._names = {name.lower() for name in output_names(select)}
+        self._names = {fold(name) for name in output_names(select)}
 
     def split(self) -> SelectSplit:
         """The partial SELECT and the merge."""
@@ -157,7 +158,7 @@ class _TwoPhase:
         if aggregate is not None:
             return aggregate
         if isinstance(node, exp.Column):
-            if is_output or node.table or node.name.lower() not in self._names:
+            if is_output or node.table or fold(node.name) not in self._names:
                 raise NotSplitError
             return node.copy()
         if isinstance(node, exp.Star | exp.Columns):
