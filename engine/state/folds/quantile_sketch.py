@@ -33,6 +33,7 @@ _IS_EMPTY, _IS_LEVEL_ZERO_SORTED, _IS_SINGLE = 1, 2, 4
 _SMALLEST_LEVEL = 8
 _MOST_LEVELS = 61
 """DataSketches reads no more."""
+_MOST_SEEN = 1 << 60
 _GOLDEN = 0x9E37_79B9_7F4A_7C15
 _MIX = 0xBF58_476D_1CE4_E5B9
 _WORD = (1 << 64) - 1
@@ -105,6 +106,8 @@ class QuantileSketch:
         mine, theirs = ([*sketch.levels, *[empty] * (most - len(sketch.levels))] for sketch in (self, other))
         levels = [np.sort(np.concatenate(pair)) for pair in zip(mine, theirs, strict=True)]
         seen = self.seen + other.seen
+        if seen > _MOST_SEEN:
+            return self  # what nobody can have seen counts as null
         return QuantileSketch(
             self.k,
             min(self.smallest_k, other.smallest_k),

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 from datasketches import hll_sketch, hll_union, kll_doubles_sketch, tgt_hll_type
 
+from engine.state.folds.distinct_sketch import is_distinct_sketch
 from engine.state.folds.grouping import Grouping, valid_rows
 from engine.state.folds.quantile_sketch import QuantileSketch
 
@@ -44,11 +45,20 @@ def merged_quantiles(values: pa.Array, rows: Grouping) -> pa.Array:
 
 
 def distinct_counts(values: pa.Array) -> pa.Array:
-    """About how many distinct values each sketch has seen, as `int64`; 0 for null."""
-    sketches = (None if data is None else hll_sketch.deserialize(data) for data in values.to_pylist())
-    return pa.array(
-        [0 if sketch is None else round(sketch.get_estimate()) for sketch in sketches], pa.int64()
-    )
+    """About how many distinct values each sketch has seen, as `int64`; 0 for null.
+
+    Args:
+        values: Serialised sketches, as `merged_distinct` gives them.
+    """
+    return pa.array([0 if data is None else _estimate(data) for data in values.to_pylist()], pa.int64())
+
+
+def _estimate(data: bytes) -> int:
+    try:
+        estimate: float = hll_sketch.deserialize(data).get_estimate()
+    except RuntimeError:
+        return 0  # its values are such as no hash gives: there is no estimate for them
+    return round(estimate)
 
 
 def quantiles(values: pa.Array, ranks: Sequence[float]) -> pa.Array:
@@ -94,13 +104,11 @@ def _merge_sketches(
 
 def _read_distinct(data: bytes) -> bytes | None:
     """A sketch's bytes, in compact form: those of a compact sketch itself, since reading and writing it would
-    order its entries anew.
+    order its entries anew. None where they are no sketch.
     """
-    try:
-        sketch = hll_sketch.deserialize(data)
-    except (RuntimeError, ValueError, IndexError):
+    if not is_distinct_sketch(data):
         return None
-    compact: bytes = data if data[_FLAGS] & _IS_COMPACT else sketch.serialize_compact()
+    compact: bytes = data if data[_FLAGS] & _IS_COMPACT else hll_sketch.deserialize(data).serialize_compact()
     return compact
 
 

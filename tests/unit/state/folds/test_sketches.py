@@ -4,13 +4,18 @@ DataSketches.
 
 from __future__ import annotations
 
+import math
+import struct
+from dataclasses import replace
 from itertools import pairwise
+from random import Random
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from datasketches import hll_sketch, kll_doubles_sketch, tgt_hll_type
+from datasketches import hll_sketch, hll_union, kll_doubles_sketch, tgt_hll_type
 
+from engine.state.folds.distinct_sketch import is_distinct_sketch
 from engine.state.folds.grouping import Grouping
 from engine.state.folds.quantile_sketch import QuantileSketch
 from engine.state.folds.sketches import distinct_counts, merged_distinct, merged_quantiles, quantiles
@@ -141,3 +146,80 @@ def test_what_is_no_sketch_counts_as_null() -> None:
     assert distinct_counts(merged_distinct(pa.array(bad, pa.binary()), one_group(len(bad)))).to_pylist() == [
         0
     ]
+
+
+KINDS = (tgt_hll_type.HLL_4, tgt_hll_type.HLL_6, tgt_hll_type.HLL_8)
+
+
+def any_sketch(numbers: Random, *, distinct: bool) -> bytes:
+    """A sound sketch, of any form that there is."""
+    if not distinct:
+        return quantile_sketch(np.arange(numbers.choice([1, 2, 100, 3000]), dtype=np.float64))
+    sketch = hll_sketch(numbers.choice([4, 7, 8, 12]), numbers.choice(KINDS))
+    for value in range(numbers.choice([0, 1, 3, 7, 20, 200, 3000, 20_000])):
+        sketch.update(value * 31)
+    data: bytes = sketch.serialize_compact() if numbers.random() < 0.6 else sketch.serialize_updatable()
+    return data
+
+
+def damage(data: bytes, numbers: Random) -> bytes:
+    """Bytes with a few of them changed, most often in the preamble, or cut off."""
+    found = bytearray(data)
+    for _ in range(numbers.choice([1, 1, 2, 4])):
+        if not found:
+            break
+        place = numbers.randrange(min(len(found), numbers.choice([8, 48, len(found)])))
+        match numbers.randrange(4):
+            case 0:
+                found[place] = numbers.choice([0, 1, 15, 128, 255])
+            case 1:
+                value = numbers.choice([math.nan, math.inf, -1.0, 1e300, 0.0])
+                found[place : place + 8] = struct.pack("<d", value)
+            case 2:
+                del found[place:]
+            case _:
+                found[place] = numbers.randrange(256)
+    return bytes(found)
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("distinct", [True, False])
+def test_damaged_sketches_harm_nobody(seed: int, distinct: bool) -> None:
+    """DataSketches itself reads beyond its memory: a process that dies here says that something was let
+    through.
+    """
+    numbers = seeded_random(seed)
+    merge = merged_distinct if distinct else merged_quantiles
+    for _ in range(250):
+        sketches = [damage(any_sketch(numbers, distinct=distinct), numbers)]
+        if numbers.random() < 0.6:
+            sketches.insert(numbers.randrange(2), any_sketch(numbers, distinct=distinct))
+        merged = merge(pa.array(sketches, pa.binary()), one_group(len(sketches)))
+        if distinct:
+            assert distinct_counts(merged)[0].as_py() >= 0
+        else:
+            quantiles(merged, (0.0, 0.5, 1.0))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_form_of_a_distinct_sketch_is_taken(kind: tgt_hll_type) -> None:
+    for lg_k in (4, 7, 8, 12):
+        sketch = hll_sketch(lg_k, kind)
+        for value in range(30_000):
+            if value < 50 or value % 1499 == 0:
+                assert is_distinct_sketch(sketch.serialize_compact())
+                assert is_distinct_sketch(sketch.serialize_updatable())
+            sketch.update(value * 31)
+        union = hll_union(lg_k)
+        union.update(sketch)
+        union.update(hll_sketch.deserialize(distinct_sketch(range(500))))
+        assert is_distinct_sketch(union.get_result(kind).serialize_compact())
+
+
+def test_a_sketch_of_more_values_than_can_be_seen_counts_as_null() -> None:
+    one, other = (QuantileSketch.from_bytes(quantile_sketch(np.arange(9.0))) for _ in range(2))
+    assert one is not None
+    assert other is not None
+    huge = replace(one, seen=1 << 60)
+    assert other.merge(huge) is other
+    assert huge.merge(other) is huge
