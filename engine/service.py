@@ -301,8 +301,7 @@ class QueryService:
         sql: str,
         session: Session = DEFAULT_SESSION,
         expected_shapes: ExpectedShapes | None = None,
-        *,
-        has_values: bool = False,
+        given: Callable[[], pa.RecordBatch] | None = None,
     ) -> PreparedStatement | None:
         """A statement that was prepared before, which takes next to nothing to find.
 
@@ -310,14 +309,12 @@ class QueryService:
             sql: Any text.
             session: As that of `prepare`.
             expected_shapes: Likewise.
-            has_values: Whether the values are known that it will run with.
+            given: Likewise.
 
         Returns:
             The statement; None where `prepare` has to find out more.
         """
-        return self._prepared.find(
-            sql, session.dialect, session.read_point, expected_shapes, has_values=has_values
-        )
+        return self._prepared.find(sql, session.dialect, session.read_point, expected_shapes, given)
 
     def execute(
         self,

@@ -254,6 +254,8 @@ class PlanCache:
         outputs = self._local.bind(request).outputs
         schema = None if outputs is None else outputs.schema
         bound, types = statement.bound, request.types
+        if not isinstance(bound.tree, exp.Query):
+            return WholeText(statement, None, schema)  # PIVOT and SUMMARIZE are no text of a fragment
         try:
             text = _whole_text(statement)
             inputs = {name: bound.list_schemas[name] for name in text.tables}

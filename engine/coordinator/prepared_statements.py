@@ -121,12 +121,12 @@ class PreparedStatements:
                 these.
             LivestateError: The statement is not valid, as its kind and message say.
         """
-        known = self.find(sql, dialect, read_point, expected_shapes, has_values=given is not None)
+        known = self.find(sql, dialect, read_point, expected_shapes, given)
         if known is not None:
             return known
         ready, read_point = self._texts.ready_text(sql, dialect, read_point, deadline)
         deadline.check()
-        values = given() if given is not None and _takes_any_type(ready.statement) else None
+        values = _values_of_other_types(ready.statement, given)
         arguments = (
             self._requests.arguments_without_values(ready, deadline)
             if values is None
@@ -160,8 +160,7 @@ class PreparedStatements:
         dialect: str,
         read_point: ReadPoint,
         expected_shapes: ExpectedShapes | None,
-        *,
-        has_values: bool,
+        given: Callable[[], pa.RecordBatch] | None,
     ) -> PreparedStatement | None:
         """A statement that was prepared before, if its text still means the same.
 
@@ -170,7 +169,7 @@ class PreparedStatements:
             dialect: Its dialect.
             read_point: As that of `prepare`.
             expected_shapes: Likewise.
-            has_values: Whether the values are known that it will run with.
+            given: Likewise.
 
         Returns:
             The statement; None where `prepare` has to find out more.
@@ -179,7 +178,7 @@ class PreparedStatements:
         if (
             known is None
             or expected_shapes not in (None, known.prepared.shapes)
-            or (has_values and _takes_any_type(known.statement))
+            or _values_of_other_types(known.statement, given) is not None
         ):
             return None
         return known.prepared
@@ -241,9 +240,17 @@ class PreparedStatements:
             return result.schema
 
 
-def _takes_any_type(statement: ReadyStatement) -> bool:
-    """Whether the columns of a statement may depend on the types of its values."""
-    return any(slot.type is None for slot in statement.bound.parameters)
+def _values_of_other_types(
+    statement: ReadyStatement, given: Callable[[], pa.RecordBatch] | None
+) -> pa.RecordBatch | None:
+    """Values whose types may make other columns of a statement than those that its places suggest; None where
+    they do not, or none are given.
+    """
+    slots = statement.bound.parameters
+    if given is None or not slots or not (statement.plan is None or isinstance(statement.plan, EnginePlan)):
+        return None
+    values = given()
+    return None if values.schema.types == [slot.type for slot in slots] else values
 
 
 def _can_be_kept(request: Request, sql: str) -> bool:

@@ -107,7 +107,7 @@ def _value(slot: ParameterSlot, value: pa.Scalar) -> pa.Scalar:
     if value.type == slot.type:
         return value
     if pa.types.is_null(value.type):
-        return pa.scalar(None, slot.type or DEFAULT_TYPE)
+        return pa.scalar(None, slot.type or value.type)
     value = _canonical_value(slot, value)
     if slot.type is None or slot.is_cast or _family(value.type) == _family(slot.type):
         # A value keeps its own type: converted to the one of its place it could be rounded.

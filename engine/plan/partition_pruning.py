@@ -8,7 +8,6 @@ is read on one host however often the statement names the store.
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Mapping, Sequence
 from functools import cache, reduce
 
@@ -131,8 +130,8 @@ def _interval_values(interval: Interval | None, arrow_type: pa.DataType) -> pa.A
 
 def _number(value: pa.Scalar) -> int:
     """An integer, or the days of a date since 1970."""
-    plain = value.as_py()
-    return (plain - dt.date(1970, 1, 1)).days if isinstance(plain, dt.date) else int(plain)
+    # Days may be beyond the years that Python knows.
+    return int(value.value if pa.types.is_date32(value.type) else value.as_py())
 
 
 def _product(left: pa.RecordBatch, right: pa.RecordBatch) -> pa.RecordBatch:

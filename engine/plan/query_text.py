@@ -105,7 +105,8 @@ def text_over_scans(
     copy = tree.copy()
     for mark in list(copy.find_all(exp.Placeholder)):
         arrow_type = types[int(mark.name) - 1]
-        mark.replace(exp.null() if arrow_type is None else _stand_in(arrow_type, stand_in))
+        is_null = arrow_type is None or pa.types.is_null(arrow_type)
+        mark.replace(exp.null() if is_null else _stand_in(arrow_type, stand_in))
     return engine_text(copy)
 
 

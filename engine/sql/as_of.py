@@ -306,6 +306,10 @@ def _timestamp(text: str) -> AsOfTimestamp:
             "+02:00."
         ) from error
     moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
+    try:
+        moment.astimezone(UTC)
+    except OverflowError as error:
+        raise InvalidInput(f"{text[:40]!r} is before the year 1 or after 9999 in UTC.") from error
     return AsOfTimestamp((moment - _BEGIN) // _MICROSECOND)
 
 

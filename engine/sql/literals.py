@@ -49,6 +49,7 @@ _STRING = r"'[^']*(?:''[^']*)*'"
 _SKIPPED = re.compile(
     rf"""(?P<lift>\bIN\s*\(|\(\s*VALUES\s*(?=\())
     |(?P<strange>\b[a-zA-Z]&?'|{DOLLAR_MARK}|{COMMENT_MARK})
+    |(?P<numbered>\$\w++(?=\S))
     |(?P<mark>\?)
     |{STRING}|{QUOTED_NAME}|{LINE_COMMENT}""",
     re.VERBOSE | re.IGNORECASE,
@@ -225,6 +226,9 @@ class _Lifter:
                     raise too_many_parameters_error()
                 # A `?` may touch a following digit or word, and `$1` must not.
                 self._replace(found.start(), found.end(), f" {self._sign}{self._marks} ")
+            elif found.lastgroup == "numbered":
+                # sqlglot takes what is between two dollars for the mark of a string, blanks aside.
+                self._replace(found.start(), found.end(), f"{found[0]} ")
             elif found.lastgroup == "lift" and self._lists:
                 place = self._lift(found)
             elif found.lastgroup == "strange":

@@ -297,6 +297,10 @@ def _list_of(arrow_type: pa.DataType | None) -> pa.DataType | None:
     return None if arrow_type is None else pa.list_(pa.field("item", arrow_type))
 
 
+_NULL_TYPE = '"NULL"'
+"""DuckDB's name of the type of a bare NULL, which becomes whatever its place suggests."""
+
+
 def fix_types(tree: exp.Expr, types: Sequence[pa.DataType | None]) -> exp.Expr:
     """A statement whose parameters have fixed types.
 
@@ -313,7 +317,6 @@ def fix_types(tree: exp.Expr, types: Sequence[pa.DataType | None]) -> exp.Expr:
     for mark in list(typed.find_all(exp.Placeholder)):
         arrow_type = types[int(mark.name) - 1]
         if arrow_type is not None:
-            mark.replace(
-                exp.Cast(this=mark.copy(), to=exp.DataType.build(sql_type(arrow_type), dialect="duckdb"))
-            )
+            to = _NULL_TYPE if pa.types.is_null(arrow_type) else sql_type(arrow_type)
+            mark.replace(exp.Cast(this=mark.copy(), to=exp.DataType.build(to, dialect="duckdb", udt=True)))
     return typed

@@ -227,10 +227,9 @@ class Statements:
         if activity is not None:
             return PreparedStatement(statement.sql, activity.schema, pa.schema([]), statement.dialect)
         name_statement(statement_of_call_id(statement.call_id))
-        session, given = engine_session(statement), statement.parameters
-        known = self._service.prepared_before(
-            statement.sql, session, statement.expected_shapes, has_values=given is not None
-        )
+        session = engine_session(statement)
+        given = None if statement.parameters is None else statement.parameters.batch
+        known = self._service.prepared_before(statement.sql, session, statement.expected_shapes, given)
         if known is not None:
             return known
         told = AuditedCall(None, "statement", self._principal, context, statement.sql)
@@ -241,7 +240,7 @@ class Statements:
                 statement.sql,
                 session,
                 statement.expected_shapes,
-                None if given is None else given.batch,
+                given,
                 call.is_cancelled,
                 self._principal.engine_limit,
             )

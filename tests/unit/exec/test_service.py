@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -660,10 +661,14 @@ def test_what_was_prepared_before_is_found_as_long_as_it_means_the_same(service:
     sql = "SELECT genre AS prepared_once FROM plays WHERE song_id = ?"
     assert service.prepared_before(sql) is None
     prepared = service.prepare(sql)
-    assert service.prepared_before(sql, expected_shapes=prepared.shapes, has_values=True) is prepared
+    value = pa.record_batch([pa.array([5])], ["1"])
+    known = service.prepared_before(sql, expected_shapes=prepared.shapes, given=lambda: value)
+    assert known is prepared
     other = TableShape(StoreName("plays"), StoreName("plays"), 1)
     assert service.prepared_before(sql, expected_shapes=(other,)) is None
     assert service.prepared_before(sql, Session(dialect="spark")) is None
-    any_type = "SELECT ?, genre FROM plays"
-    service.prepare(any_type)
-    assert service.prepared_before(any_type, has_values=True) is None
+    for sql in ("SELECT ?, genre FROM plays", "SELECT count * ? FROM plays"):
+        plain = service.prepare(sql)
+        assert service.prepared_before(sql) is plain
+        for given in (pa.array(["x"]), pa.array([1.5]), pa.nulls(1)):
+            assert service.prepared_before(sql, given=partial(pa.record_batch, [given], ["1"])) is None
