@@ -159,6 +159,27 @@ def test_adbc_binds_every_type(uri: str) -> None:
             keys(Case("moment", BELOW_MICROSECONDS, frozenset()))
 
 
+@pytest.mark.parametrize(
+    ("expression", "value", "expected"),
+    [
+        ("amount * ?", 2, pa.decimal128(31, 3)),
+        ("amount * ?", 1.5, pa.float64()),
+        ("amount + ?", Decimal("0.0001"), pa.decimal128(14, 4)),
+        ("number + ?", 1.5, pa.float64()),
+        ("coalesce(tiny, ?)", None, pa.int8()),
+        ("greatest(name, ?)", None, pa.string()),
+        ("CASE WHEN k = 0 THEN ? ELSE big END", None, pa.int64()),
+    ],
+)
+def test_adbc_is_told_the_columns_that_come(
+    uri: str, expression: str, value: Any, expected: pa.DataType
+) -> None:
+    """A driver refuses a result that has others."""
+    with flight_sql.connect(uri, autocommit=True) as connection, connection.cursor() as cursor:
+        cursor.execute(f"SELECT {expression} AS x FROM edges WHERE k > 1", [value])
+        assert cursor.fetch_arrow_table().schema.field("x").type == expected
+
+
 def json_value(value: pa.Scalar) -> Any:
     plain = value.as_py()
     if isinstance(plain, Decimal):

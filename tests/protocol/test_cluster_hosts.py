@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -225,6 +226,32 @@ def test_what_has_to_be_put_together_has_one_endpoint(tmp_path: Path) -> None:
         ):
             assert len(_info(client, sql, parallel=True).endpoints) == 1, sql
         assert len(_info(client, "SELECT n FROM numbers WHERE id = 7", parallel=True).endpoints) == 1
+
+
+def test_a_host_without_the_rows_answers_what_is_no_query(tmp_path: Path) -> None:
+    rows = pa.table({"id": [1, 2, 3], "kind": ["x", "y", "x"], "n": [10, 20, 30]})
+    store = define_store("one", rows.schema, ["id"], partitions=1)
+    append_table(Changelog.open(str(tmp_path / "changelog")), store, rows)
+    with several("ab", tmp_path) as hosts:
+        for host in hosts:
+            with Client(host.uri, timeout_seconds=60) as client:
+                wait_until(partial(_can_read, client, "SELECT * FROM one"))
+                for sql, count in (
+                    ("PIVOT one ON kind USING sum(n)", 3),
+                    ("UNPIVOT one ON n", 3),
+                    ("SUMMARIZE one", 3),
+                    ("VALUES ((SELECT max(id) FROM one))", 1),
+                    ("DESCRIBE PIVOT one ON kind USING sum(n)", 3),
+                ):
+                    assert client.query(sql).read_all().num_rows == count, (host.uri, sql)
+
+
+def _can_read(client: Client, sql: str) -> bool:
+    try:
+        client.query(sql).read_all()
+    except LivestateError:
+        return False
+    return True
 
 
 def test_drivers_read_all_endpoints(tmp_path: Path) -> None:

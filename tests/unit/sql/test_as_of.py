@@ -143,6 +143,8 @@ def test_other_dialects_have_other_strings() -> None:
         ("SELECT * FROM plays AS OF EPOCH 99999999999999999999", "No epoch is as large", 33),
         ("SELECT * FROM plays AS OF TIMESTAMP 5", "needs a timestamp in quotes", 36),
         ("SELECT * FROM plays AS OF TIMESTAMP 'yesterday'", "'yesterday' is no timestamp", 38),
+        ("SELECT * FROM plays AS OF TIMESTAMP '9999-12-31 23:59:59-05:00'", "or after 9999 in UTC", 38),
+        ("SELECT * FROM plays AS OF TIMESTAMP '0001-01-01 00:00:00+05:00'", "before the year 1", 38),
         ("SELECT * FROM plays AT (VERSION => 5", "not closed", 37),
         (
             "SELECT * FROM plays AS OF EPOCH 5, plays AS OF EPOCH 6",
