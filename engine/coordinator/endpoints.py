@@ -5,6 +5,10 @@ from each of them.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+
+import pyarrow as pa
+from sqlglot import exp
 
 from engine.cluster.fragments import FragmentRequest
 from engine.cluster.reports import HostName
@@ -12,8 +16,10 @@ from engine.cluster.routing import Route
 from engine.coordinator.distributed_query import DistributedQuery
 from engine.coordinator.fragment_context import FragmentContext
 from engine.coordinator.plan_cache import ReadyFragment, ReadyPlan
+from engine.model.names import fold
 from engine.plan.partition_pruning import kept_partitions, unite_partitions
 from engine.plan.plans import CountPlan
+from engine.sql.engine_dialect import EngineDialect
 
 Endpoints = Mapping[HostName, FragmentRequest]
 """What to ask of each host; all their rows together are the answer."""
@@ -30,7 +36,7 @@ def endpoints_of(query: DistributedQuery, plan: ReadyPlan, route: Route, here: H
 
     Returns:
         The fragments; None where something has to be done with their rows: merged, summed up, cut off, or
-        given other names or types; or where the fragments need rows sent along.
+        given other types; or where the fragments need rows sent along.
     """
     last = plain_fragment(query, plan)
     if last is None:
@@ -59,6 +65,19 @@ def plain_fragment(query: DistributedQuery, plan: ReadyPlan) -> ReadyFragment | 
     ):
         return None
     (last,) = plan.fragments
-    if last.text.tables or plan.schema is None or not last.outputs.schema.equals(plan.schema):
+    schema = plan.schema
+    if last.text.tables or schema is None or last.outputs.schema.types != schema.types:
         return None
-    return last
+    return last if last.outputs.schema.equals(schema) else _name_outputs(last, schema)
+
+
+def _name_outputs(fragment: ReadyFragment, schema: pa.Schema) -> ReadyFragment | None:
+    """A fragment whose columns have the names of the answer, which for expressions are not those of their
+    own; None where two of them are the same to the engine.
+    """
+    names = schema.names
+    if len({fold(name) for name in names}) < len(names):
+        return None
+    quoted = ", ".join(exp.to_identifier(name, quoted=True).sql(dialect=EngineDialect) for name in names)
+    text = replace(fragment.text, sql=f'SELECT * FROM ({fragment.text.sql}) AS "__named"({quoted})')
+    return replace(fragment, text=text, outputs=replace(fragment.outputs, schema=schema))

@@ -40,6 +40,10 @@ DIVIDED = {
     "SELECT genre, song * 2 AS twice FROM plays WHERE genre > 3 OR song = 7": 8,
     "SELECT song FROM plays WHERE song IN (1, 2)": 2,
     "SELECT song, count(*) AS n FROM plays GROUP BY song": 8,
+    "SELECT song, count(*), max(genre) FROM plays GROUP BY song": 8,
+    "SELECT genre, song * 2, upper('a') || song FROM plays WHERE genre > 3": 8,
+    "SELECT song, 'a \"b\"' FROM plays": 8,
+    "SELECT song + 1 FROM plays UNION ALL SELECT song FROM songs": 8,
     "SELECT p.song, title FROM plays p JOIN songs s ON p.song = s.song": 8,
     "SELECT p.song, title FROM plays p LEFT JOIN songs s USING (song)": 8,
     "SELECT song, title FROM plays FULL JOIN songs USING (song)": 8,
@@ -60,6 +64,7 @@ WHOLE = (
     "SELECT DISTINCT genre FROM plays",
     "SELECT name FROM genres LEFT JOIN plays USING (genre)",
     "SELECT a.name, b.name AS other FROM genres a JOIN genres b ON a.genre < b.genre",
+    "SELECT song + 1, song + 1 FROM plays",
     "SELECT 1",
     "SHOW TABLES",
 )
