@@ -39,6 +39,7 @@ class Batch:
         frame: The rows; nothing of it has been computed.
         query_id: Streaming query that it is of; None for a batch write.
         batch_id: Its number in that query; given if and only if `query_id` is.
+        planned_at: When Spark planned it, microseconds since 1970 UTC; given if and only if `query_id` is.
         watermark: No event before it is waited for any more, microseconds since 1970 UTC; None where nothing
             says so.
     """
@@ -46,6 +47,7 @@ class Batch:
     frame: DataFrame
     query_id: str | None = None
     batch_id: int | None = None
+    planned_at: int | None = None
     watermark: int | None = None
 
     @property
@@ -134,9 +136,19 @@ class Committer:
         if isinstance(written, list):
             self.chooser.note_size(sum(file.size for file in written))
             return self.writer.commit(
-                written, query_id=batch.query_id, batch_id=batch.batch_id, replaced=replaced, cutoffs=cutoffs
+                written,
+                query_id=batch.query_id,
+                batch_id=batch.batch_id,
+                planned_at=batch.planned_at,
+                replaced=replaced,
+                cutoffs=cutoffs,
             )
         self.chooser.note_size(sum(rows.nbytes for parts in written.values() for rows in parts.values()))
         return self.writer.append(
-            written, query_id=batch.query_id, batch_id=batch.batch_id, replaced=replaced, cutoffs=cutoffs
+            written,
+            query_id=batch.query_id,
+            batch_id=batch.batch_id,
+            planned_at=batch.planned_at,
+            replaced=replaced,
+            cutoffs=cutoffs,
         )

@@ -73,12 +73,21 @@ def check_repeat(
             f"Batch {batch_id} of store group {commit.group} was committed already in this run: call one "
             "sink once for each batch, and give it all stores of the group (stores=[StoreOutput(…), …])."
         )
-    if batch_id < last.batch_id or (commit is not None and planned_at > commit.committed_at):
+    if batch_id < last.batch_id or _is_planned_anew(last, commit, planned_at):
         raise InvalidInput(
             f"Batch {batch_id} was planned anew, and the changelog has batches of this query up to "
             f"{last.batch_id}: the checkpoint is older than the changelog. Start the query with the "
             "checkpoint that belongs to it, or with a new one."
         )
+
+
+def _is_planned_anew(last: CommittedBatch, commit: Commit | None, planned_at: int) -> bool:
+    """Whether a batch is another one than the last of its number. Older versions did not keep when that was
+    planned: there the commit tells, which is later, as far as clocks are right.
+    """
+    if last.planned_at is not None:
+        return planned_at != last.planned_at
+    return commit is not None and planned_at > commit.committed_at
 
 
 def _warn_of_gap(run: _Run, last: CommittedBatch | None, batch_id: int) -> None:
@@ -192,7 +201,8 @@ class LiveStateSink:
         """
         run = _Run.from_frame(frame)
         watermark = batch_watermark(frame, run.query_id) if self._needs_watermark else None
-        batch = Batch(frame, run.query_id, batch_id, watermark)
+        planned_at = batch_planned_at(frame, run.query_id)
+        batch = Batch(frame, run.query_id, batch_id, planned_at, watermark)
         with quiet_stop(frame.sparkSession, batch.name):
             committer = self._committer_for(run, frame)
             last = committer.writer.last_batch(run.query_id)
@@ -201,7 +211,7 @@ class LiveStateSink:
                 committer.commit(batch)
             else:
                 commit = committer.last_commit(run.query_id)
-                check_repeat(batch_id, last, commit, run.run_id, batch_planned_at(frame, run.query_id))
+                check_repeat(batch_id, last, commit, run.run_id, planned_at)
                 # Spark wants its own state of the batch all the same, and makes it while the rows are
                 # computed.
                 frame.write.format("noop").mode("overwrite").save()

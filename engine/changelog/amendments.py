@@ -27,8 +27,8 @@ from typing import Any
 import pyarrow as pa
 
 from engine.changelog.checksummed_json import seal, unseal
-from engine.changelog.codec import DIGEST_LENGTH, decode_commit
-from engine.changelog.commit import Commit, CommittedBatch
+from engine.changelog.codec import DIGEST_LENGTH, batches_document, batches_of, decode_commit
+from engine.changelog.commit import Commit
 from engine.changelog.decisions import UNKNOWN_AUTHOR, Author, Decision, DecisionKind
 from engine.changelog.frames import damage_error
 from engine.changelog.layout import amendment_path
@@ -553,7 +553,7 @@ def _stand_in_document(commit: Commit) -> dict[str, Any]:
         "written": commit.written,
         "generation": commit.generation,
         "cutoffs": dict(commit.cutoffs),
-        "batches": {query: [batch.batch_id, batch.epoch] for query, batch in commit.batches.items()},
+        **batches_document(commit.batches),
         "before": commit.before,
     }
 
@@ -569,7 +569,7 @@ def _stand_in_of(group: GroupName, document: Mapping[str, Any], digest: str) -> 
         query_id=None,
         batch_id=None,
         committed_at=int(fields["committed_at"]),
-        batches={query: CommittedBatch(*pair) for query, pair in fields["batches"].items()},
+        batches=batches_of(fields),
         cutoffs={StoreName(name): int(cutoff) for name, cutoff in fields["cutoffs"].items()},
         written=int(fields["written"]),
         generation=int(fields["generation"]),

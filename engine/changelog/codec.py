@@ -230,7 +230,7 @@ def encode_commit(commit: Commit) -> list[pa.Buffer]:
         "replaced": list(commit.replaced),
         "cutoffs": dict(commit.cutoffs),
         "written": commit.written,
-        "batches": {query: [batch.batch_id, batch.epoch] for query, batch in commit.batches.items()},
+        **batches_document(commit.batches),
         "files": [file_document(file) for file in commit.files],
         **generation_document(commit.generation),
         **({} if commit.before is None else {"before": commit.before}),
@@ -300,7 +300,7 @@ def _commit_of(document: Mapping[str, Any], body: pa.Buffer, digest: str) -> Com
         replaced=tuple(document["replaced"]),
         cutoffs={store: int(cutoff) for store, cutoff in document.get("cutoffs", {}).items()},
         written=document.get("written", 0),
-        batches={query: CommittedBatch(*pair) for query, pair in document["batches"].items()},
+        batches=batches_of(document),
         files=tuple(file if file.name else dataclasses.replace(file, content=body) for file in files),
         generation=generation,
         before=_before_of(document),
@@ -313,6 +313,30 @@ def _before_of(document: Mapping[str, Any]) -> str | None:
     if before is not None and not (isinstance(before, str) and _DIGEST.fullmatch(before)):
         raise ValueError("before")
     return before
+
+
+def batches_document(batches: Mapping[str, CommittedBatch]) -> dict[str, Any]:
+    """The last batches of queries as a part of a document for JSON. When they were planned stands beside them,
+    and not in their pairs: older versions overlook it there.
+    """
+    planned = {query: batch.planned_at for query, batch in batches.items() if batch.planned_at is not None}
+    return {
+        "batches": {query: [batch.batch_id, batch.epoch] for query, batch in batches.items()},
+        **({"planned": planned} if planned else {}),
+    }
+
+
+def batches_of(document: Mapping[str, Any]) -> dict[str, CommittedBatch]:
+    """Read what `batches_document` made.
+
+    Raises:
+        ValueError: It is something else; KeyError, TypeError and AttributeError likewise.
+    """
+    planned = {query: int(at) for query, at in document.get("planned", {}).items()}
+    return {
+        query: CommittedBatch(batch_id, epoch, planned.get(query))
+        for query, (batch_id, epoch) in document["batches"].items()
+    }
 
 
 def file_document(file: DataFile) -> dict[str, Any]:

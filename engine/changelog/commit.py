@@ -65,10 +65,13 @@ class CommittedBatch:
     Attributes:
         batch_id: Its number.
         epoch: The epoch that it became.
+        planned_at: When its source planned it, microseconds since 1970 UTC, by a clock of that; None where
+            that says nothing, or an older version wrote it.
     """
 
     batch_id: int
     epoch: Epoch
+    planned_at: int | None = None
 
 
 @dataclass(frozen=True)

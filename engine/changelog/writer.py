@@ -184,6 +184,7 @@ class Writer:
         *,
         query_id: str | None = None,
         batch_id: int | None = None,
+        planned_at: int | None = None,
         replaced: Collection[StoreName] = (),
         cutoffs: Cutoffs = NO_CUTOFFS,
     ) -> Commit:
@@ -194,6 +195,8 @@ class Writer:
                 stores have had; may be empty.
             query_id: Streaming query that this is a batch of.
             batch_id: Number of the batch; given if and only if `query_id` is.
+            planned_at: When the query planned the batch, microseconds since 1970 UTC, to tell it later from
+                another one of its number.
             replaced: Stores whose former rows all go; only those of this epoch stay.
             cutoffs: Times before which rows of stores with retention are gone
                 (`engine.model.retention.cutoffs_of`); one that falls counts for nothing.
@@ -228,7 +231,7 @@ class Writer:
                 file = inline_file(self.next_epoch, fitted, generation)
             else:
                 file = self._epochs.stage(self.next_epoch, fitted, "driver", generation)
-            return self._commit([file], generation, query_id, batch_id, replaced, cutoffs)
+            return self._commit([file], generation, query_id, batch_id, planned_at, replaced, cutoffs)
 
     def commit(
         self,
@@ -236,6 +239,7 @@ class Writer:
         *,
         query_id: str | None = None,
         batch_id: int | None = None,
+        planned_at: int | None = None,
         replaced: Collection[StoreName] = (),
         cutoffs: Cutoffs = NO_CUTOFFS,
     ) -> Commit:
@@ -245,6 +249,7 @@ class Writer:
             files: What `Changelog.stage` returned for `next_epoch`; later files win over earlier ones.
             query_id: As for `append`.
             batch_id: As for `append`.
+            planned_at: As for `append`.
             replaced: As for `append`.
             cutoffs: As for `append`.
 
@@ -274,7 +279,7 @@ class Writer:
                     f"A data file was staged for epoch {strange.epoch}, and the next one is "
                     f"{self.next_epoch}: stage it again."
                 )
-            return self._commit(files, generation, query_id, batch_id, replaced, cutoffs)
+            return self._commit(files, generation, query_id, batch_id, planned_at, replaced, cutoffs)
 
     def _find_committed_batch(self, query_id: str | None, batch_id: int | None) -> Commit | None:
         """Check what every commit needs; returns the commit that holds the batch already, if any."""
@@ -301,6 +306,7 @@ class Writer:
         generation: int,
         query_id: str | None,
         batch_id: int | None,
+        planned_at: int | None,
         replaced: Collection[StoreName],
         cutoffs: Cutoffs,
     ) -> Commit:
@@ -310,7 +316,7 @@ class Writer:
             query_id=query_id,
             batch_id=batch_id,
             replaced=tuple(replaced),
-            batches=_remembered_batches(empty, query_id, batch_id),
+            batches=_remembered_batches(empty, query_id, batch_id, planned_at),
             files=tuple(file for file in files if file.slices),
             cutoffs=advance_cutoffs(empty.cutoffs, cutoffs),
             written=self._head.written + sum(file.size for file in files if file.slices),
@@ -465,9 +471,10 @@ def check_no_other_job(newest: Commit, query_ids: Collection[str]) -> None:
 
 
 def _remembered_batches(
-    commit: Commit, query_id: str | None, batch_id: int | None
+    commit: Commit, query_id: str | None, batch_id: int | None, planned_at: int | None
 ) -> Mapping[str, CommittedBatch]:
     if query_id is None or batch_id is None:
         return commit.batches
     others = [(query, batch) for query, batch in commit.batches.items() if query != query_id]
-    return dict([*others[-(REMEMBERED_QUERIES - 1) :], (query_id, CommittedBatch(batch_id, commit.epoch))])
+    last = CommittedBatch(batch_id, commit.epoch, planned_at)
+    return dict([*others[-(REMEMBERED_QUERIES - 1) :], (query_id, last)])

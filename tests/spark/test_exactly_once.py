@@ -19,10 +19,11 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  the name that PySpark's own documentation gives it
 
-from engine.changelog import Changelog
+from engine.changelog import Changelog, Commit, CommittedBatch, partition_rows
 from engine.errors import Cancelled, InvalidInput, LivestateError, Unavailable
-from engine.model.schema import Epoch, GroupName, StoreName, define_store
+from engine.model.schema import Epoch, GroupName, PartitionId, StoreName, define_store
 from spark_pipeline import LiveStateSink, write_store
+from spark_pipeline.sink import check_repeat
 from spark_pipeline.transfer import BatchRows, Destination, Target, stage_from_executors
 from tests.spark.killed_driver import STEPS, count_plays
 from tests.spark.streams import PATHS, FileStream, commits, contents, drain, sort_by_key, start
@@ -109,11 +110,56 @@ def test_a_repeated_batch_changes_nothing(numbers: FileStream, uri: str, tmp_pat
     assert [commit.batch_id for commit in commits(uri, "numbers")] == [0, 1, 2, 3]
 
 
+def test_a_batch_is_repeated_though_the_clock_was_set_back_before_its_commit(
+    numbers: FileStream, uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write() -> None:
+        sink = LiveStateSink(changelog=uri, store="numbers", key=["number"])
+        drain(numbers.frame(), sink, tmp_path / "checkpoint", "append")
+
+    monkeypatch.setattr("engine.changelog.writer._wall_clock", lambda: time.time_ns() // 1000 - 5_000_000)
+    write()
+    monkeypatch.undo()
+    (tmp_path / "checkpoint" / "commits" / "2").unlink()
+    (tmp_path / "checkpoint" / "commits" / ".2.crc").unlink(missing_ok=True)
+    write()
+    assert [commit.batch_id for commit in commits(uri, "numbers")] == [0, 1, 2]
+
+
+def test_of_a_batch_that_an_older_version_committed_the_commit_tells_when_it_was_planned() -> None:
+    commit = Commit(GroupName("g"), Epoch(5), 1, "run a", "", "q", 3, committed_at=1_000)
+    last = CommittedBatch(3, Epoch(5))
+    check_repeat(3, last, commit, "b", planned_at=999)
+    check_repeat(3, last, None, "b", planned_at=1_001)
+    with pytest.raises(InvalidInput, match="the checkpoint is older than the changelog"):
+        check_repeat(3, last, commit, "b", planned_at=1_001)
+
+
+def drop_commits(uri: str) -> None:
+    """Open another term, and have a snapshot take the place of all epochs before it."""
+    changelog = Changelog.open(uri)
+    store = changelog.definition(StoreName("numbers"))
+    assert store is not None
+    writer = changelog.writer(store.group, "the job, started again")
+    newest = changelog.read_commit(store.group, writer.epoch)
+    assert newest is not None
+    rows = pa.Table.from_pylist(list(contents(uri, "numbers").values()), store.schema)
+    places = [(store.name, PartitionId(number)) for number in range(store.partitions)]
+    placed = [((store.name, number), batch) for number, batch in partition_rows(store, rows).items()]
+    snapshots = changelog.snapshots(store.group)
+    snapshots.write_part(newest.epoch, {store.name: store}, places, placed, newest.generation, newest.digest)
+    assert snapshots.commit(newest, places)
+    changelog.drop_before(store.group, newest.epoch)
+
+
+@pytest.mark.parametrize("drops", [False, True])
 @pytest.mark.parametrize("batches", [1, 2])
 def test_a_checkpoint_that_is_older_than_the_changelog_is_refused(
-    numbers: FileStream, uri: str, tmp_path: Path, batches: int
+    numbers: FileStream, uri: str, tmp_path: Path, batches: int, drops: bool
 ) -> None:
-    """Spark plans what follows it anew: with other rows than the batches of those numbers had."""
+    """Spark plans what follows it anew: with other rows than the batches of those numbers had. Their commits
+    may be gone.
+    """
     checkpoint, older = tmp_path / "checkpoint", tmp_path / "older"
 
     def write(there: Path) -> None:
@@ -124,6 +170,8 @@ def test_a_checkpoint_that_is_older_than_the_changelog_is_refused(
     for number in range(batches):
         numbers.add([{"number": 100 + number, "text": "before"}])
         write(checkpoint)
+    if drops:
+        drop_commits(uri)
     numbers.add([{"number": 200, "text": "after"}])
     with pytest.raises(StreamingQueryException, match="the checkpoint is older than the changelog"):
         write(older)

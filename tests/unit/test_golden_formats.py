@@ -9,14 +9,14 @@ import shutil
 import struct
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from engine.changelog import Changelog, Commit, CommittedBatch, Skip, StoreDrop, open_appender
-from engine.changelog.amendments import Void, decode_amendment
+from engine.changelog.amendments import Void, decode_amendment, encode_amendment
 from engine.changelog.backup import back_up, restore
 from engine.changelog.checksummed_json import seal, unseal
 from engine.changelog.layout import FORMAT_PATH, mark_path
@@ -277,6 +277,15 @@ def test_amendments_of_each_version_are_read(name: str, kind: str) -> None:
         decode_amendment(MUSIC, amendment.number, unseal(newer_json(seal(data)), "it"))
     with pytest.raises(LivestateError, match="upgrade livestate"):
         StoreDefinition.from_json(data)
+
+
+def test_a_stand_in_keeps_when_batches_were_planned() -> None:
+    skip = AMENDMENTS["skip"]
+    assert isinstance(skip, Skip)
+    planned = replace(STAND_IN, batches={"job": CommittedBatch(4, Epoch(6), 5)})
+    found = decode_amendment(MUSIC, 2, encode_amendment(MUSIC, replace(skip, stand_in=planned)))
+    assert isinstance(found, Skip)
+    assert found.stand_in.batches == planned.batches
 
 
 # ---- messages

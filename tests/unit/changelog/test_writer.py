@@ -50,6 +50,20 @@ def test_a_batch_is_committed_once_over_restarts(reopen: Reopen) -> None:
     assert second.append(tables, query_id="q", batch_id=2).epoch == 5
 
 
+def test_when_batches_were_planned_is_kept(reopen: Reopen) -> None:
+    first = write_to(reopen())
+    first.append({}, query_id="q", batch_id=0, planned_at=123)
+    first.commit([], query_id="r", batch_id=7, planned_at=456)
+    first.append({}, query_id="s", batch_id=1)
+    second = write_to(reopen())
+    kept = {query: second.last_batch(query) for query in "qrs"}
+    assert {query: batch and batch.planned_at for query, batch in kept.items()} == {
+        "q": 123,
+        "r": 456,
+        "s": None,
+    }
+
+
 def test_each_commit_names_the_one_before(reopen: Reopen) -> None:
     digests = []
     for _ in range(2):
