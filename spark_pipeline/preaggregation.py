@@ -25,11 +25,13 @@ from pyspark.sql.types import (
 
 from engine.errors import InvalidInput
 from engine.model.kinds import SKETCHES, TIMED, Function, Merge, MergedColumn, Session
+from spark_pipeline.window_columns import named_column
 
 _LG_REGISTERS = 12
 _KLL_SIZE = 200
 _REMOVED = "__removed"
 _EVENTS = "__events"
+_WINDOW = "__window"
 _MOST_BIGINT, _LEAST_BIGINT = Decimal(2**63 - 1), Decimal(-(2**63))
 _HASHED = (IntegralType, StringType, BinaryType, BooleanType, DateType, TimestampType, TimestampNTZType)
 
@@ -75,11 +77,12 @@ def partial_rows(
     aggregates = [
         aggregate for column in kind.columns for aggregate in _aggregates(events, column, tombstones)
     ]
+    grouped = events.groupBy(*(named_column(name) for name in key))
     if tombstones is None:
-        return events.groupBy(*key).agg(*aggregates)
-    removed = F.coalesce(F.max(tombstones), F.lit(False)).alias(_REMOVED)
+        return grouped.agg(*aggregates)
+    removed = F.coalesce(F.max(named_column(tombstones)), F.lit(False)).alias(_REMOVED)
     return _add_removals(
-        events.groupBy(*key).agg(*aggregates, removed, F.count_if(_is_event(tombstones)).alias(_EVENTS)),
+        grouped.agg(*aggregates, removed, F.count_if(_is_event(tombstones)).alias(_EVENTS)),
         tombstones,
     )
 
@@ -164,14 +167,17 @@ def _fragments(events: DataFrame, store: str, key: Sequence[str], kind: Session,
     missing = F.raise_error(
         F.lit(f"Store {store}: the time {time} of an event is null; a key must not be null.")
     )
-    events = events.withColumn(time, F.coalesce(F.col(time), missing))
+    events = events.withColumn(time, F.coalesce(named_column(time), missing))
     aggregates = [aggregate for column in kind.columns for aggregate in _aggregates(events, column, None)]
-    ends = [F.min(time).alias(kind.start), F.max(time).alias(kind.end)]
-    window = F.session_window(time, f"{kind.gap_microseconds} microseconds")
+    at = named_column(time)
+    ends = [F.min(at).alias(kind.start), F.max(at).alias(kind.end)]
+    # Under a name of its own: a column of the key may be called as Spark calls it.
+    window = F.session_window(at, f"{kind.gap_microseconds} microseconds").alias(_WINDOW)
+    kept = [*key, kind.start, kind.end, *(name for column in kind.columns for name in column.partials)]
     return (
-        events.groupBy(*key, window)
+        events.groupBy(*(named_column(name) for name in key), window)
         .agg(*ends, *aggregates)
-        .select(*key, kind.start, kind.end, *(n for c in kind.columns for n in c.partials))
+        .select(*(named_column(name) for name in kept))
     )
 
 
@@ -188,14 +194,15 @@ def _add_removals(grouped: DataFrame, tombstones: str) -> DataFrame:
 
 
 def _is_event(tombstones: str) -> Column:
-    return ~F.coalesce(F.col(tombstones), F.lit(False))
+    return ~F.coalesce(named_column(tombstones), F.lit(False))
 
 
 def _aggregates(events: DataFrame, column: MergedColumn, tombstones: str | None) -> Iterator[Column]:
     """The columns that a merged column is folded from, in the order of `MergedColumn.partials`."""
 
     def events_only(name: str) -> Column:
-        return F.col(name) if tombstones is None else F.when(_is_event(tombstones), F.col(name))
+        value = named_column(name)
+        return value if tombstones is None else F.when(_is_event(tombstones), value)
 
     data_type = events.schema[column.of].dataType if column.of else None
     of = events_only(column.of) if column.of else None

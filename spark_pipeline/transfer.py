@@ -126,7 +126,8 @@ class BatchRows:
 
 @dataclass(frozen=True)
 class _StageTask:
-    """What one task does: data files from its rows. Sent to the executors.
+    """What one task does: data files from its rows, whose columns come by number and get their names here.
+    Sent to the executors.
 
     Errors that another attempt would meet again come back as rows, so that they reach the user as they are
     and at once; Unavailable is raised, so that Spark tries the task again.
@@ -134,11 +135,13 @@ class _StageTask:
 
     destination: Destination
     epoch: Epoch
+    names: tuple[str, ...]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         try:
             files = [
-                self.destination.stage(rows, self.epoch, _task_name()) for rows in _bounded_tables(batches)
+                self.destination.stage(rows.rename_columns(self.names), self.epoch, _task_name())
+                for rows in _bounded_tables(batches)
             ]
             staged: list[dict[str, str | bytes]] = [{"file": encode_file(file)} for file in files]
         except Unavailable:
@@ -186,7 +189,11 @@ def stage_from_executors(rows: Sequence[BatchRows], epoch: Epoch) -> list[DataFi
     """
     files: list[DataFile] = []
     for part in rows:
-        for row in part.frame.mapInArrow(_StageTask(part.destination, epoch), _STAGED_COLUMNS).collect():
+        names = part.frame.columns
+        task = _StageTask(part.destination, epoch, tuple(names))
+        # PySpark takes names for expressions here: dots, backticks and stars would mean something.
+        numbered = part.frame.toDF(*(f"c{number}" for number in range(len(names))))
+        for row in numbered.mapInArrow(task, _STAGED_COLUMNS).collect():
             if row.kind is not None:
                 raise error_of_kind(row.kind, row.message)
             files.append(decode_file(bytes(row.file)))

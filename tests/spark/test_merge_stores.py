@@ -20,7 +20,7 @@ from engine.model.kinds import SKETCHES, Merge, Session
 from engine.model.schema import StoreName
 from spark_pipeline import LiveStateSink, StoreOutput, merged, write_store
 from tests.spark.served import rows_of, serve_group
-from tests.spark.streams import PATHS, FileStream, drain
+from tests.spark.streams import PATHS, FileStream, commits, drain
 
 EVENTS = (
     "song STRING, at TIMESTAMP, user BIGINT, seconds INT, rating DOUBLE, price DECIMAL(8,2), title "
@@ -220,6 +220,39 @@ def test_a_sum_of_decimals_without_room_is_refused(spark: SparkSession, uri: str
             write_store(large, changelog=uri, store="decimals", key=["k"], kind=kind)
     finally:
         spark.conf.set("spark.sql.ansi.enabled", before or "true")
+
+
+@pytest.mark.parametrize("aggregate_first", [True, False])
+@pytest.mark.parametrize("key", ["k.x", "session_window", "a`b"])
+def test_names_of_events_are_no_expressions(
+    spark: SparkSession, uri: str, key: str, aggregate_first: bool
+) -> None:
+    quoted = key.replace("`", "``")
+    frame = spark.sql(
+        f"SELECT 1 AS `{quoted}`, TIMESTAMP '2026-01-01 10:00:00Z' AS `t.z`, v AS `a.b`, v > 9 AS `gone.x`, "
+        "named_struct('b', 100) AS a FROM VALUES (5), (7) AS t(v)"
+    )
+    kind = merged.columns(**{"sum.a": merged.sum("a.b"), "last.a": merged.last("a.b", by="t.z")})
+    output: dict[str, Any] = {"key": [key], "aggregate_first": aggregate_first}
+    write_store(frame, changelog=uri, store="merged", kind=kind, **output)
+    if aggregate_first:
+        write_store(frame, changelog=uri, store="removed", kind=kind, tombstone_column="gone.x", **output)
+    sessions = Session(60_000_000, kind.columns)
+    write_store(frame, changelog=uri, store="sessions", kind=sessions, time="t.z", **output)
+    rows = [row for store in ("merged", "sessions") for row in stored_rows(uri, store)]
+    assert sum(row["sum.a"] for row in rows) == 24
+    assert {row[key] for row in rows} == {1}
+
+
+def stored_rows(uri: str, store: str) -> list[dict[str, Any]]:
+    """The rows that were committed, not folded."""
+    changelog = Changelog.open(uri)
+    return [
+        row
+        for commit in commits(uri, store)
+        for table in changelog.read_rows(commit, changelog.definitions()).values()
+        for row in table.to_pylist()
+    ]
 
 
 @pytest.mark.parametrize("aggregate_first", [True, False])

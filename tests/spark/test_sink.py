@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 
@@ -129,18 +130,24 @@ def test_several_stores_share_their_epochs(plays: FileStream, uri: str, tmp_path
     assert computed.value == len(_all(plays)), "a batch was computed more than once"
 
 
-def test_both_paths_store_the_same_bytes(plays: FileStream, tmp_path: Path) -> None:
+@pytest.mark.parametrize("stores", [["plays"], ["plays", "s.1"]])
+@pytest.mark.parametrize("names", [("song", "genre", "user", "seconds"), ("a.b", "a`b", "*", " ")])
+def test_both_paths_store_the_same_bytes(
+    plays: FileStream, tmp_path: Path, names: Sequence[str], stores: Sequence[str]
+) -> None:
     frame = (
         plays.frame()
         .withColumn("at", F.timestamp_seconds("seconds"))
         .withColumn("tags", F.array("genre", F.lit(None)))
+        .toDF(*names, "at", "tags")
     )
+    outputs = [StoreOutput(store, key=[names[2]]) for store in stores]
     found = {}
     for path in PATHS:
         uri = (tmp_path / path).as_uri()
         drain(
             frame,
-            LiveStateSink(changelog=uri, store="plays", key=["user"], path=path),
+            LiveStateSink(changelog=uri, group="plays", stores=outputs, path=path),
             tmp_path / f"checkpoint-{path}",
             "append",
         )
@@ -149,6 +156,7 @@ def test_both_paths_store_the_same_bytes(plays: FileStream, tmp_path: Path) -> N
             changelog.read_rows(commit, changelog.definitions()) for commit in commits(uri, "plays")
         ]
     for driver, executors in zip(*found.values(), strict=True):
+        assert {store for store, _ in driver} == {*stores}
         assert driver.keys() == executors.keys()
         assert all(batch.equals(executors[place]) for place, batch in driver.items())
 
