@@ -32,6 +32,10 @@ _KLL_SIZE = 200
 _REMOVED = "__removed"
 _EVENTS = "__events"
 _WINDOW = "__window"
+_PLACE = "__place"
+"""Where an event stands in its batch: of equal times the first, or the last, is meant, which Spark's own
+functions do not know after a shuffle.
+"""
 _MOST_BIGINT, _LEAST_BIGINT = Decimal(2**63 - 1), Decimal(-(2**63))
 _HASHED = (IntegralType, StringType, BinaryType, BooleanType, DateType, TimestampType, TimestampNTZType)
 
@@ -72,6 +76,8 @@ def partial_rows(
             f"Store {store}: events of sessions cannot carry tombstones; write session fragments, and say so "
             "with is_partial."
         )
+    if any(column.function in TIMED for column in kind.columns):
+        events = events.withColumn(_PLACE, F.monotonically_increasing_id())
     if isinstance(kind, Session):
         return _fragments(events, store, key, kind, time)
     aggregates = [
@@ -220,7 +226,9 @@ def _functions(
     if of is None or kind is None:
         return [F.count(F.lit(1)) if tombstones is None else F.count_if(_is_event(tombstones))]
     if by is not None:
-        return [F.max_by(of, by), F.max(by)] if function is Function.LAST else [F.min_by(of, by), F.min(by)]
+        when = F.when(by.isNotNull(), F.struct(by, F.col(_PLACE)))
+        is_last = function is Function.LAST
+        return [F.max_by(of, when), F.max(by)] if is_last else [F.min_by(of, when), F.min(by)]
     if function is Function.COUNT_DISTINCT:
         return [F.hll_sketch_agg(_hash_input(of, kind), F.lit(_LG_REGISTERS))]
     if function is Function.QUANTILES:

@@ -8,19 +8,24 @@ import datetime as dt
 from pathlib import Path
 from typing import Any
 
+import duckdb
+import numpy as np
+import pyarrow as pa
 import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  the name that PySpark's own documentation gives it
 
-from engine.changelog import Changelog
+from engine.changelog import Changelog, append_table
 from engine.errors import InvalidInput
-from engine.model.kinds import SKETCHES, Merge, Session
-from engine.model.schema import StoreName
+from engine.model.kinds import SKETCHES, Behaviour, Merge, Session
+from engine.model.schema import StoreName, define_store
+from engine.producers.partial_rows import partial_rows
 from spark_pipeline import LiveStateSink, StoreOutput, merged, write_store
 from tests.spark.served import rows_of, serve_group
 from tests.spark.streams import PATHS, FileStream, commits, drain
+from tests.support.seeds import seeded_generator
 
 EVENTS = (
     "song STRING, at TIMESTAMP, user BIGINT, seconds INT, rating DOUBLE, price DECIMAL(8,2), title "
@@ -124,6 +129,79 @@ def test_events_may_be_partial_rows_of_their_own(events: FileStream, uri: str, t
         found = rows_of(service, "SELECT * FROM events ORDER BY song")
         assert found == rows_of(service, "SELECT * FROM aggregated ORDER BY song")
     assert sum(row["plays"] for row in found) == 160
+
+
+AGGREGATED = """
+    SELECT k, count(*) AS n, count(v) AS counted,
+           greatest(least(sum(v), 9223372036854775807), -9223372036854775808)::BIGINT AS total,
+           min(v) AS least, max(w) AS most, avg(d) AS mean,
+           (list(w ORDER BY t, place) FILTER (t IS NOT NULL))[1] AS opening,
+           (list(v ORDER BY t, place) FILTER (t IS NOT NULL))[1] AS opening_number,
+           (list(w ORDER BY t, place) FILTER (t IS NOT NULL))[-1] AS closing
+    FROM events GROUP BY k ORDER BY k
+"""
+RANDOM_KIND = merged.columns(
+    n=merged.count(),
+    counted=merged.count("v"),
+    total=merged.sum("v"),
+    least=merged.min("v"),
+    most=merged.max("w"),
+    mean=merged.avg("d"),
+    opening=merged.first("w", by="t"),
+    opening_number=merged.first("v", by="t"),
+    closing=merged.last("w", by="t"),
+)
+
+
+def random_events(rows: int, seed: int) -> pa.Table:
+    """Few keys and times, so that many are equal; values near the limits, empty texts and nulls."""
+    random = seeded_generator(seed)
+    k = random.integers(0, 5, rows)
+    large = np.where(k % 2, 1, -1) * (2**63 - 1 - random.integers(0, 3, rows))
+    v = np.where(k < 2, large, random.integers(-9, 9, rows))
+    w = np.array(["", "a", "b", "\u00e9", "ab"])[random.integers(0, 5, rows)]
+    return pa.table(
+        {
+            "k": k,
+            "t": pa.array(random.integers(0, 4, rows), mask=random.random(rows) < 0.1),
+            "v": pa.array(v, mask=random.random(rows) < 0.2),
+            "w": pa.array(w.tolist(), mask=random.random(rows) < 0.2),
+            "d": pa.array(random.integers(0, 40, rows) / 8, mask=random.random(rows) < 0.3),
+            "place": np.arange(rows),
+        }
+    )
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_all_who_aggregate_events_say_the_same(
+    spark: SparkSession, uri: str, tmp_path: Path, seed: int
+) -> None:
+    """Spark, the store, producers in Python and DuckDB."""
+    events = random_events(200, seed)
+    frame = spark.createDataFrame(events).repartitionByRange(3, "place").sortWithinPartitions("place")
+    for name, first in (("aggregated", True), ("projected", False)):
+        write_store(frame, changelog=uri, store=name, key=["k"], kind=RANDOM_KIND, aggregate_first=first)
+    rows = partial_rows(events, ["k"], RANDOM_KIND.columns)
+    made = define_store("made", rows.schema, ["k"], behaviour=Behaviour(RANDOM_KIND))
+    append_table(Changelog.open(uri), made, rows)
+    with duckdb.connect() as connection:
+        connection.register("events", events)
+        expected = connection.sql(AGGREGATED).to_arrow_table().to_pylist()
+    for name in ("aggregated", "projected", "made"):
+        with serve_group(uri, tmp_path / name, name) as service:
+            assert rows_of(service, f"SELECT * FROM {name} ORDER BY k") == expected, name
+
+
+def test_the_first_of_equal_times_is_the_one_that_came_first(spark: SparkSession, uri: str) -> None:
+    frame = spark.sql("SELECT * FROM VALUES (1, 'a', 1), (1, 'b', 1), (1, 'c', NULL) AS e(k, v, t)")
+    timed = frame.withColumn("at", F.timestamp_seconds(F.lit(0)))
+    kind = merged.columns(first=merged.first("v", by="t"), last=merged.last("v", by="t"))
+    write_store(timed, changelog=uri, store="merged", key=["k"], kind=kind)
+    sessions = Session(60_000_000, kind.columns)
+    write_store(timed, changelog=uri, store="sessions", key=["k"], kind=sessions, time="at")
+    for store in ("merged", "sessions"):
+        [row] = stored_rows(uri, store)
+        assert (row["first"], row["last"], row["__first_at"]) == ("a", "b", 1)
 
 
 def test_a_batch_that_spark_runs_again_counts_once(events: FileStream, uri: str, tmp_path: Path) -> None:
