@@ -24,7 +24,7 @@ from pyspark.sql.types import (
 )
 
 from engine.errors import InvalidInput
-from engine.model.kinds import SKETCHES, TIMED, Function, Merge, MergedColumn, Session
+from engine.model.kinds import EMPTY_IN_SKETCHES, SKETCHES, TIMED, Function, Merge, MergedColumn, Session
 from spark_pipeline.window_columns import named_column
 
 _LG_REGISTERS = 12
@@ -258,10 +258,13 @@ def _sum_at_limits(of: Column, data_type: DataType) -> Column:
 
 def _hash_input(of: Column, data_type: DataType) -> Column:
     """A value as sketches take it, the same as `engine.producers.partial_rows` gives it to them: integers, or
-    text and bytes as they are.
+    text and bytes as they are, but for empty ones.
     """
-    if isinstance(data_type, IntegerType | LongType | StringType | BinaryType):
+    if isinstance(data_type, IntegerType | LongType):
         return of
+    if isinstance(data_type, StringType | BinaryType):
+        empty = F.lit(EMPTY_IN_SKETCHES).cast(data_type)
+        return F.when(F.length(of) == 0, empty).otherwise(of)
     if isinstance(data_type, IntegralType | BooleanType):
         return of.cast("int")
     if isinstance(data_type, DateType):

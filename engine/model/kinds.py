@@ -51,6 +51,8 @@ class Function(StrEnum):
 
 
 SKETCHES = frozenset({Function.COUNT_DISTINCT, Function.QUANTILES})
+EMPTY_IN_SKETCHES = "\0the empty value\0"
+"""What producers count in place of an empty text, or of no bytes: DataSketches passes over these."""
 TIMED = frozenset({Function.FIRST, Function.LAST})
 
 

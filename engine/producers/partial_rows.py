@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from datasketches import hll_sketch, kll_doubles_sketch, tgt_hll_type
 
 from engine.errors import InvalidInput
-from engine.model.kinds import SKETCHES, TIMED, Function, MergedColumn, Session
+from engine.model.kinds import EMPTY_IN_SKETCHES, SKETCHES, TIMED, Function, MergedColumn, Session
 from engine.model.sql_types import MAX_DECIMAL_DIGITS, canonical_type, sql_type
 from engine.state.folds.fold_aggregates import Aggregates
 from engine.state.keys import KeyCodec, Rows, groups_of
@@ -205,7 +205,7 @@ def _distinct(column: MergedColumn, values: pa.Array) -> bytes:
         )
     made = hll_sketch(LG_REGISTERS, tgt_hll_type.HLL_8)
     for value in pc.unique(values).to_pylist():
-        made.update(value)
+        made.update(EMPTY_IN_SKETCHES if value == "" else value)
     data: bytes = made.serialize_compact()
     return data
 

@@ -192,6 +192,29 @@ def test_all_who_aggregate_events_say_the_same(
             assert rows_of(service, f"SELECT * FROM {name} ORDER BY k") == expected, name
 
 
+def test_an_empty_value_is_a_distinct_one(spark: SparkSession, uri: str, tmp_path: Path) -> None:
+    """And the same one, whoever counts it."""
+    frame = spark.sql(
+        "SELECT 1 AS k, v, CAST(v AS BINARY) AS b, CAST(v AS STRING COLLATE UTF8_LCASE) AS c "
+        "FROM VALUES (''), ('x'), (''), (NULL) AS e(v)"
+    )
+    kind = merged.columns(
+        texts=merged.count_distinct("v"), bytes=merged.count_distinct("b"), words=merged.count_distinct("c")
+    )
+    write_store(frame, changelog=uri, store="counted", key=["k"], kind=kind)
+    write_store(frame.where("v = ''"), changelog=uri, store="counted", key=["k"], kind=kind)
+    [texts, *_] = kind.columns
+    write_store(frame, changelog=uri, store="shared", key=["k"], kind=Merge((texts,)))
+    definition = Changelog.open(uri).definition(StoreName("shared"))
+    assert definition is not None
+    events = pa.table({"k": pa.array([1, 1, 1], pa.int32()), "v": ["", "y", None]})
+    append_table(Changelog.open(uri), definition, partial_rows(events, ["k"], [texts]))
+    with serve_group(uri, tmp_path / "counted", "counted") as service:
+        assert rows_of(service, "SELECT * FROM counted") == [{"k": 1, "texts": 2, "bytes": 2, "words": 2}]
+    with serve_group(uri, tmp_path / "shared", "shared") as service:
+        assert rows_of(service, "SELECT texts FROM shared") == [{"texts": 3}]
+
+
 def test_the_first_of_equal_times_is_the_one_that_came_first(spark: SparkSession, uri: str) -> None:
     frame = spark.sql("SELECT * FROM VALUES (1, 'a', 1), (1, 'b', 1), (1, 'c', NULL) AS e(k, v, t)")
     timed = frame.withColumn("at", F.timestamp_seconds(F.lit(0)))
