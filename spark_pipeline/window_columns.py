@@ -32,7 +32,7 @@ def flatten_window(rows: DataFrame, store: str, window: str) -> dict[str, Column
         What each is over the rows, by name, in their order.
 
     Raises:
-        InvalidInput: There is no such column, or it is no window.
+        InvalidInput: There is no such column, it is no window, or one that it would become is there already.
     """
     if rows.columns.count(window) != 1:
         raise InvalidInput(
@@ -44,6 +44,12 @@ def flatten_window(rows: DataFrame, store: str, window: str) -> dict[str, Column
         raise InvalidInput(
             f"Store {store}: the window column {window} is {data_type.simpleString()}, and not what Spark's "
             "window() makes."
+        )
+    taken = [name for name in window_columns(window) if name in rows.columns]
+    if taken:
+        raise InvalidInput(
+            f"Store {store}: the window {window} becomes {' and '.join(window_columns(window))}, and there "
+            f"is a column {taken[0]} already: rename that or the window."
         )
     ends = {
         name: named_column(window).getField(part)
