@@ -314,6 +314,7 @@ def create_stores(
     group: str,
     *,
     has_watermark: bool = True,
+    goes_on: bool = False,
 ) -> dict[str, StoreDefinition]:
     """Create the stores of a job, or find that those there are the same.
 
@@ -324,6 +325,7 @@ def create_stores(
         group: Their group.
         has_watermark: Whether rows will ever be let go of by their time; a store that asks for it is refused
             otherwise.
+        goes_on: Whether the job has written the group before.
 
     Returns:
         Definition by name of the store.
@@ -340,4 +342,4 @@ def create_stores(
             f"Store {', '.join(waiting)}: {cause}; declare one with withWatermark(…), as long as events may "
             "be late."
         )
-    return {definition.name: changelog.create_store(definition) for definition in wanted}
+    return {definition.name: changelog.create_store(definition, goes_on=goes_on) for definition in wanted}

@@ -235,7 +235,12 @@ class LiveStateSink:
         """
         is_known = not self._needs_watermark or has_watermark(frame, run.query_id)
         definitions = create_stores(
-            self._changelog, self._outputs, frame, self._group, has_watermark=is_known
+            self._changelog,
+            self._outputs,
+            frame,
+            self._group,
+            has_watermark=is_known,
+            goes_on=self._changelog.knows_query(self._group, run.query_id),
         )
         writer = self._changelog.writer(
             self._group, f"run {run.run_id} on {socket.gethostname()}, process {os.getpid()}"

@@ -183,13 +183,19 @@ class StoreAppender:
         return cutoffs_of(self._definitions.values(), passed, time.time_ns() // 1000)
 
     def _shape(self, name: str, columns: Sequence[str]) -> StoreDefinition:
-        """The store as it was when some columns were what it has; if it never had these, as it is."""
+        """The store as it was when some columns were what it has, at its opening or since; if it never had
+        these, as it is. Before, a name may have meant another column.
+        """
         opened = self._definition(name)
         if sorted(opened.row_schema.names) == sorted(columns):
             return opened
         shapes = self._changelog.shapes(opened.name) or [opened]
         return next(
-            (shape for shape in reversed(shapes) if sorted(shape.row_schema.names) == sorted(columns)),
+            (
+                shape
+                for shape in reversed(shapes)
+                if shape.generation >= opened.generation and sorted(shape.row_schema.names) == sorted(columns)
+            ),
             shapes[-1],
         )
 

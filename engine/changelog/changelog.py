@@ -194,7 +194,7 @@ class Changelog:
         """
         self._stores.read_again(store)
 
-    def create_store(self, definition: StoreDefinition) -> StoreDefinition:
+    def create_store(self, definition: StoreDefinition, *, goes_on: bool = False) -> StoreDefinition:
         """Create a store, or find it there.
 
         A store that was migrated is what is asked for in any shape that it has had: a job goes on writing
@@ -202,6 +202,8 @@ class Changelog:
 
         Args:
             definition: What the store is to be.
+            goes_on: Whether the job has written the store before: a name in an earlier shape means what it
+                meant then, also where it is that of another column by now.
 
         Returns:
             The shape that is the one given, the newest if several are; but for the order of the columns,
@@ -209,14 +211,15 @@ class Changelog:
 
         Raises:
             InvalidInput: The store is there and differs; the message shows both definitions, and the
-                migration that makes the difference.
+                migration that makes the difference. Or it had these columns once, and one of the names is
+                that of another column now.
             Unsupported: The object store does not honour create-only writes, so that epochs would not be safe
                 on it.
             Unavailable: The changelog cannot be reached.
             LimitExceeded: The disk is full.
         """
         self._ensure_format()
-        return self._stores.create(definition)
+        return self._stores.create(definition, goes_on=goes_on)
 
     def migrate_store(
         self, store: StoreName, changes: Sequence[Change], author: Author = UNKNOWN_AUTHOR
@@ -511,6 +514,20 @@ class Changelog:
         """
         self._ensure_format()
         return Writer.open(self._epochs(group), writer_id, take_over=take_over, query_ids=query_ids)
+
+    def knows_query(self, group: GroupName, query_id: str) -> bool:
+        """Whether a group has batches of a streaming query.
+
+        Args:
+            group: The store group.
+            query_id: The query.
+
+        Raises:
+            Unavailable: The changelog cannot be reached.
+        """
+        epoch = self.newest_epoch(group)
+        newest = self.read_commit(group, epoch) if epoch else None
+        return newest is not None and query_id in newest.batches
 
     def check_no_other_job(self, group: GroupName, query_ids: Collection[str] = ()) -> None:
         """As `writer` without `take_over` does, before anything else is done.

@@ -16,7 +16,12 @@ import pyarrow as pa
 from engine.changelog.amendments import Amendments, Exclusions, Migration, StoreDrop
 from engine.changelog.checksummed_json import seal, unseal
 from engine.changelog.decisions import Author, Decision
-from engine.changelog.differences import is_as_reordered, new_store_definition, refusal
+from engine.changelog.differences import (
+    check_names_mean_the_same,
+    is_as_reordered,
+    new_store_definition,
+    refusal,
+)
 from engine.changelog.layout import STORES_PATH, definition_incarnation, definition_path
 from engine.changelog.objects import Objects
 from engine.changelog.requests import ask_each
@@ -212,7 +217,7 @@ class Definitions:
         """What of a group's epochs counts for nothing: see `Amendments.exclusions`."""
         return self.amendments(group).exclusions(generation)
 
-    def create(self, definition: StoreDefinition) -> StoreDefinition:
+    def create(self, definition: StoreDefinition, *, goes_on: bool = False) -> StoreDefinition:
         """Create a store, or find it there: see `Changelog.create_store`."""
         for _ in range(_MAX_RACES):
             shapes = self._create_or_find(definition)
@@ -221,6 +226,8 @@ class Definitions:
             # Columns of today in another order come before those of an earlier shape in this one.
             for shape in reversed(shapes):
                 if shape.is_as(definition) or is_as_reordered(shape, definition):
+                    if not goes_on:
+                        check_names_mean_the_same(shape, shapes[-1], definition)
                     return shape
             raise refusal(shapes[-1], definition)
         raise Unavailable(f"Others keep dropping store {definition.name}: try again later.")

@@ -29,6 +29,32 @@ def is_as_reordered(there: StoreDefinition, asked: StoreDefinition) -> bool:
     ).is_as(there)
 
 
+def check_names_mean_the_same(shape: StoreDefinition, now: StoreDefinition, asked: StoreDefinition) -> None:
+    """Refuse columns that a store had once where a name has become that of another column: whoever writes
+    them anew may mean either.
+
+    Args:
+        shape: The store as it was.
+        now: The store as it is.
+        asked: What is asked for.
+
+    Raises:
+        InvalidInput: There are such names.
+    """
+    others = [
+        name
+        for name in shape.row_schema.names
+        if name in now.row_schema.names
+        and shape.column(name).number
+        not in (now.column(name).number, *(number for number, _ in now.column(name).older))
+    ]
+    if others:
+        raise InvalidInput(
+            f"Store {now.name} had these columns once, and {', '.join(others)} is another column now: write "
+            f"the columns of today. It is: {now.describe()}. Asked for: {asked.describe()}."
+        )
+
+
 def refusal(there: StoreDefinition, asked: StoreDefinition) -> InvalidInput:
     """The error for a store that is not what is asked for.
 

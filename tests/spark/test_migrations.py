@@ -105,6 +105,36 @@ def test_a_job_gets_new_columns(plays: FileStream, uri: str, tmp_path: Path, pat
     assert [(commit.batch_id, commit.generation) for commit in commits(uri, "plays")] == [(0, 0), (1, 1)]
 
 
+def test_a_job_goes_on_though_a_name_has_become_another_column_s(
+    plays: FileStream, uri: str, tmp_path: Path
+) -> None:
+    def write(checkpoint: str) -> None:
+        sink = LiveStateSink(changelog=uri, store="plays", key=["song"])
+        drain(plays.frame(), sink, tmp_path / checkpoint)
+
+    write("checkpoint")
+    migrate(uri, rename=["genre=kind"])
+    migrate(uri, add=["genre VARCHAR"])
+    add(plays, 1)
+    write("checkpoint")
+    rows = [
+        {"song": row["song"], "seconds": row["seconds"], "kind": row["genre"], "genre": None}
+        for batch in plays.added
+        for row in batch
+    ]
+    assert contents(uri, "plays") == sort_by_key(rows, "song")
+    with pytest.raises(StreamingQueryException, match="genre is another column now: write the columns of"):
+        write("another")
+    with pytest.raises(InvalidInput, match="genre is another column now"):
+        write_store(
+            plays.spark.createDataFrame([("a", 1, "g")], plays.schema),
+            changelog=uri,
+            store="plays",
+            key=["song"],
+            take_over=True,
+        )
+
+
 def test_a_batch_write_of_old_and_of_strange_columns(spark: SparkSession, uri: str) -> None:
     old = spark.createDataFrame([("a", 1)], "song STRING, seconds INT")
     write_store(old, changelog=uri, store="plays", key=["song"])

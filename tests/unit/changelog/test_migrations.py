@@ -165,6 +165,22 @@ def test_an_appender_takes_rows_of_all_shapes(reopen: Reopen) -> None:
         appender.append({"plays": gone.drop_columns(["name", "gone"])})
 
 
+def test_a_name_that_has_become_another_column_s_is_not_taken_for_the_former_one(reopen: Reopen) -> None:
+    running = open_appender(reopen(), [PLAYS])
+    reopen().migrate_store(PLAYS.name, [RenameColumn("title", "name"), WidenColumn("plays", pa.int64())])
+    assert reopen().create_store(PLAYS) == PLAYS
+    reopen().migrate_store(PLAYS.name, [AddColumn("title", pa.string())])
+    with pytest.raises(InvalidInput, match=r"had these columns once, and title is another column now"):
+        open_appender(reopen(), [PLAYS])
+    assert reopen().create_store(PLAYS, goes_on=True) == PLAYS
+    running.append({"plays": rows(1)})
+    now = newest(reopen())
+    assert read_as(reopen(), int(running.epoch), now) == [(1, "t", 1, None)]
+    today = open_appender(reopen(), [now])
+    with pytest.raises(InvalidInput, match="the column name is missing"):
+        today.append({"plays": rows(2)})
+
+
 def test_rows_are_not_read_in_shapes_of_before(reopen: Reopen) -> None:
     appender = open_appender(reopen(), [PLAYS])
     reopen().migrate_store(PLAYS.name, ADDED)
