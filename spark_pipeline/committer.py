@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from py4j.protocol import Py4JJavaError
+from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 
 from engine.changelog import Changelog, Commit, DataFile, RowsByPartition, Writer
@@ -90,8 +91,9 @@ class Committer:
         """
         with ExitStack() as kept:
             source = batch.frame
-            if len(self.plans) > 1:
+            if len(self.plans) > 1 and batch.frame.storageLevel == StorageLevel.NONE:
                 # Each plan runs an action of its own; the batch itself is computed by the first alone.
+                # A frame that the user has persisted is the user's to unpersist.
                 source = batch.frame.persist()
                 kept.callback(source.unpersist)
             rows = [BatchRows(plan.frame(source), self._destination(plan, batch)) for plan in self.plans]

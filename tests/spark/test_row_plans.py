@@ -152,6 +152,28 @@ def test_all_stores_get_the_same_rows(
     assert computed.value == 80, "a batch was computed more than once"
 
 
+def test_a_frame_that_the_user_persisted_stays_so(trades: FileStream, uri: str, tmp_path: Path) -> None:
+    outputs = [
+        StoreOutput("plain", key=["id"]),
+        StoreOutput("asked", key=["id"], query=lambda batch: batch.where("lots > 1")),
+    ]
+    sink = LiveStateSink(changelog=uri, group="g", stores=outputs)
+    kept: list[tuple[bool, bool]] = []
+
+    def write(batch: DataFrame, number: int) -> None:
+        sink(batch, number)
+        before = batch.storageLevel.useMemory
+        batch.persist()
+        # The batch is given to another group, as a job that feeds two has it.
+        other(batch, number)
+        kept.append((before, batch.storageLevel.useMemory))
+        batch.unpersist()
+
+    other = LiveStateSink(changelog=uri, group="h", stores=[replace(o, store=o.store + "2") for o in outputs])
+    drain(trades.frame(), write, tmp_path / "checkpoint", "append")
+    assert kept == [(False, True)] * 3
+
+
 def test_stores_with_work_of_their_own_have_an_action_of_their_own(trades: FileStream) -> None:
     own = [
         StoreOutput("asked", key=["id"], query=lambda batch: batch.where("lots > 1")),
