@@ -11,7 +11,7 @@ with open_appender(changelog, [plays]) as appender:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -29,6 +29,7 @@ LG_REGISTERS = 12
 """Binary logarithm of a distinct count's registers, as Spark's `hll_sketch_agg` has it by default."""
 QUANTILE_SIZE = 200
 """Size of a quantile sketch, as Spark's `kll_sketch_agg_double` has it by default."""
+_ORDERED = TIMED | {Function.MIN, Function.MAX}
 _DIGITS_FOR_SUMS = 10
 """So many more digits the sum of decimals has, as in Spark."""
 
@@ -50,9 +51,13 @@ def partial_rows(
         digits of a decimal.
 
     Raises:
-        InvalidInput: A column is missing, or of a type that does not do; a key is null.
+        InvalidInput: A column is missing, or of a type that does not do; the key is no list of names, or null
+            in an event.
     """
+    if isinstance(key, str) or not key:
+        raise InvalidInput("The key must be a list of at least one column name.")
     arrays = {name: _column(events, name) for name in dict.fromkeys([*key, *_source_columns(columns)])}
+    _check_types({name: values.type for name, values in arrays.items()}, key, columns)
     for name in key:
         if arrays[name].null_count:
             raise InvalidInput(
@@ -94,6 +99,24 @@ def session_fragments(events: pa.Table, key: Sequence[str], kind: Session, time:
     others = events.drop_columns([name for name in (kind.start,) if name in events.schema.names])
     rows = partial_rows(others.append_column(kind.start, at), [*key, kind.start], kind.columns)
     return rows.add_column(len(key) + 1, kind.end, rows[kind.start])
+
+
+def _check_types(
+    types: Mapping[str, pa.DataType], key: Sequence[str], columns: Sequence[MergedColumn]
+) -> None:
+    """Refuse what no store could have; sums and sketches look at theirs themselves."""
+    for name in key:
+        if pa.types.is_floating(types[name]) or pa.types.is_nested(types[name]):
+            raise InvalidInput(
+                f"{name} is {sql_type(types[name])}, which cannot be a key; use integers, VARCHAR, BLOB, "
+                "BOOLEAN, DATE, TIMESTAMP or DECIMAL."
+            )
+    for column in columns:
+        ordered = column.by if column.function in TIMED else column.of
+        if column.function in _ORDERED and pa.types.is_nested(types[ordered]):
+            raise InvalidInput(
+                f"{ordered} is {sql_type(types[ordered])}, which has no order for {column.function}."
+            )
 
 
 def _source_columns(columns: Sequence[MergedColumn]) -> Iterator[str]:

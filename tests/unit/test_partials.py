@@ -142,11 +142,33 @@ def test_files_of_events_and_of_partial_rows_are_loaded(tmp_path: Path) -> None:
             MergedColumn("x", Function.QUANTILES, "word", ranks=(0.5,)),
             "word is VARCHAR, which has no quantiles",
         ),
+        (MergedColumn("x", Function.MIN, "tags"), r"tags is BIGINT\[\], which has no order for min"),
+        (
+            MergedColumn("x", Function.LAST, "word", "tags"),
+            r"tags is BIGINT\[\], which has no order for last",
+        ),
+        (MergedColumn("x", Function.COUNT_DISTINCT, "tags"), "whose distinct values are not counted"),
     ],
 )
 def test_what_does_not_fit_is_refused(column: MergedColumn, message: str) -> None:
+    events = events_of(20).append_column("tags", pa.array([[1]] * 20))
     with pytest.raises(InvalidInput, match=message):
-        partial_rows(events_of(20), ["song"], [column])
+        partial_rows(events, ["song"], [column])
+
+
+@pytest.mark.parametrize(
+    ("key", "message"),
+    [
+        ([], "a list of at least one column name"),
+        ("song", "a list of at least one column name"),
+        (["song", "rating"], "rating is DOUBLE, which cannot be a key"),
+        (["tags"], r"tags is BIGINT\[\], which cannot be a key"),
+    ],
+)
+def test_a_key_that_no_store_could_have_is_refused(key: Sequence[str], message: str) -> None:
+    events = events_of(20).append_column("tags", pa.array([[1]] * 20))
+    with pytest.raises(InvalidInput, match=message):
+        partial_rows(events, key, [MergedColumn("plays", Function.COUNT)])
 
 
 def test_a_null_key_is_refused() -> None:
