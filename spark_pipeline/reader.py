@@ -144,10 +144,11 @@ class LiveStateReader(DataSourceReader):
         if not partition.plan.shares:
             return
         expected = to_arrow_schema(self._schema, timezone="UTC")
+        places = self._places(partition.plan.schema)
         try:
             with lease.keep_renewing(partition.plan, self._options):
                 for batch in _rows(partition.plan, partition.plan.shares[partition.number], self._options):
-                    yield _fit_types(batch, expected)
+                    yield _fit_types(batch, expected, places)
         except LivestateError as error:
             _refuse(error)
         python_workers.keep_modules()
@@ -159,7 +160,7 @@ class LiveStateReader(DataSourceReader):
             if self._asks_for_all and plan.schema.names != self._schema.names:
                 named = f"{', '.join(plan.schema.names)} now, and not {', '.join(self._schema.names)}"
                 raise InvalidInput(f"The query gives the columns {named}: load the frame anew.")
-            _check_columns(plan.schema, self._schema)
+            _check_columns([plan.schema.field(place) for place in self._places(plan.schema)], self._schema)
             plan, refusal = lease.take_lease(plan, self._options)
             if all(share.uris for share in plan.shares):
                 return plan
@@ -174,14 +175,26 @@ class LiveStateReader(DataSourceReader):
         """Whether the columns are not named. Those of a store are: it may have others by the time that the
         frame is used.
         """
-        return self._is_whole and not self._options.is_store
+        return self._is_whole and not self._options.store
 
     def _sql(self) -> str:
-        """The statement that gives the columns."""
-        if self._asks_for_all:
+        """The statement that gives the columns. A query stays as it is: it need not be one that stands in
+        parentheses, and its columns are chosen from the answer.
+        """
+        if not self._options.store:
             return self._options.sql
         columns = ", ".join(quote_identifier(name) for name in self._schema.names)
-        return f"SELECT {columns} FROM {self._options.source}"
+        return f"SELECT {columns} FROM {quote_identifier(self._options.store)}"
+
+    def _places(self, found: pa.Schema) -> Sequence[int]:
+        """Where the columns are in the answer.
+
+        Raises:
+            InvalidInput: A query does not give one of them, or gives it twice.
+        """
+        if self._is_whole or self._options.store:
+            return range(len(found))
+        return [_place(found.names, name) for name in self._schema.names]
 
 
 def _command(options: ReaderOptions, sql: str) -> dict[str, object]:
@@ -233,11 +246,22 @@ def _rows(plan: ReadPlan, share: Share, options: ReaderOptions) -> Iterator[pa.R
     )
 
 
-def _check_columns(found: pa.Schema, wanted: StructType) -> None:
+def _place(names: Sequence[str], wanted: str) -> int:
+    """Where a column is; SQL does not tell upper from lower case."""
+    places = [place for place, name in enumerate(names) if name.lower() == wanted.lower()]
+    if len(places) != 1:
+        raise InvalidInput(
+            f"The query must give the column {wanted} once; it gives {', '.join(names)}: load the frame with "
+            "a schema of these."
+        )
+    return places[0]
+
+
+def _check_columns(found: Sequence[pa.Field], wanted: StructType) -> None:
     """Whether rows of a statement are what Spark was told, as a schema of the user's or a changed store may
     not be.
     """
-    given = spark_schema(found)
+    given = spark_schema(pa.schema(found))
     for there, asked in zip(given.fields, wanted.fields, strict=True):
         if there.dataType != asked.dataType:
             raise InvalidInput(
@@ -246,11 +270,14 @@ def _check_columns(found: pa.Schema, wanted: StructType) -> None:
             )
 
 
-def _fit_types(batch: pa.RecordBatch, expected: pa.Schema) -> pa.RecordBatch:
-    """A batch with exactly the types that Spark expects: wider integers, and other names inside of lists."""
+def _fit_types(batch: pa.RecordBatch, expected: pa.Schema, places: Sequence[int]) -> pa.RecordBatch:
+    """The columns of a batch at some places, with exactly the types that Spark expects: wider integers, and
+    other names inside of lists.
+    """
+    chosen = [batch.column(place) for place in places]
     columns = [
         column if column.type.equals(field.type, check_metadata=True) else column.cast(field.type)
-        for column, field in zip(batch.columns, expected, strict=True)
+        for column, field in zip(chosen, expected, strict=True)
     ]
     return pa.RecordBatch.from_arrays(columns, schema=expected)
 

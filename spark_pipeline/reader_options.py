@@ -44,17 +44,15 @@ class ReaderOptions:
 
     Attributes:
         connection: How hosts are reached; the first that answers plans the read.
-        source: What is read, as it stands behind FROM: a store's name in quotes, or a query in parentheses.
         sql: The statement that gives all of it.
-        is_store: It is a store, and no query.
+        store: The store that is read; empty where it is a query.
         read_point: Which epochs will do: fields of a JSON ticket.
         timeout_seconds: How long the hosts may take for a partition; None: as long as they allow.
     """
 
     connection: ConnectionOptions
-    source: str
     sql: str
-    is_store: bool
+    store: str = ""
     read_point: Mapping[str, int | float] = field(default_factory=dict)
     timeout_seconds: float | None = None
 
@@ -93,12 +91,11 @@ def parse_options(given: Mapping[str, str]) -> ReaderOptions:
         raise InvalidInput(
             "The option epoch names the one epoch to read; leave min_epoch and max_staleness out."
         )
-    source, sql = _source(given)
+    store = given.get("store", "")
     return ReaderOptions(
         connection=connection,
-        source=source,
-        sql=sql,
-        is_store="store" in given,
+        sql=f"SELECT * FROM {quote_identifier(store)}" if "store" in given else given["query"],
+        store=store,
         read_point=_read_point(given),
         timeout_seconds=_value(given, "timeout", _seconds, "a number of seconds above 0"),
     )
@@ -119,15 +116,6 @@ def _connection(given: Mapping[str, str]) -> ConnectionOptions:
         certificate=given.get("certificate"),
         key=given.get("key"),
     )
-
-
-def _source(given: Mapping[str, str]) -> tuple[str, str]:
-    if "store" in given:
-        name = quote_identifier(given["store"])
-        return name, f"SELECT * FROM {name}"
-    query = given["query"].strip().removesuffix(";")
-    # A comment may end the query.
-    return f"({query}\n) AS q", query
 
 
 def _read_point(given: Mapping[str, str]) -> dict[str, int | float]:

@@ -121,6 +121,35 @@ def test_a_query_with_chosen_columns(spark: SparkSession, three: str) -> None:
     ) == [(1,), (2,)]
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT genre, song FROM plays WHERE song < 2 AS OF EPOCH 2",
+        "SELECT genre, song AS SONG FROM plays WHERE song < 2; -- the end",
+    ],
+)
+def test_a_query_with_chosen_columns_is_what_it_is_without(
+    spark: SparkSession, three: str, query: str
+) -> None:
+    assert values(load(spark, three, query=query).select("song")) == [(0,), (1,)]
+    assert values(load(spark, three, "song bigint", query=query)) == [(0,), (1,)]
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("SELECT song FROM plays) AS q, (SELECT 1", "Syntax error"),
+        ("SELECT genre FROM plays", "must give the column song once; it gives genre"),
+        ("SELECT song, song FROM plays", "must give the column song once; it gives song, song"),
+    ],
+)
+def test_a_query_without_the_chosen_columns_is_refused(
+    spark: SparkSession, three: str, query: str, message: str
+) -> None:
+    with pytest.raises(PySparkException, match=message):
+        load(spark, three, "song bigint", query=query).count()
+
+
 def test_sql_reads_a_view(spark: SparkSession, three: str) -> None:
     spark.sql(
         f"CREATE OR REPLACE TEMPORARY VIEW plays USING livestate OPTIONS (uri '{three}', store 'plays')"
