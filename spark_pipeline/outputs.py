@@ -122,6 +122,8 @@ class StoreOutput:
     aggregate_first: bool = True
 
     def __post_init__(self) -> None:
+        if isinstance(self.key, str):
+            raise InvalidInput(f"Store {self.store}: the key must be a list of at least one column name.")
         if self.tombstone_when_null and self.tombstone_column is not None:
             raise InvalidInput(f"Store {self.store}: give either tombstone_column or tombstone_when_null.")
         if self.window and not isinstance(self.kind, KeyValue | Merge):

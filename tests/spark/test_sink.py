@@ -17,7 +17,7 @@ from engine.changelog import Changelog
 from engine.errors import InvalidInput
 from engine.model.partitioning import partition_of
 from engine.model.schema import GroupName, StoreName
-from spark_pipeline import LiveStateSink, StoreOutput
+from spark_pipeline import LiveStateSink, StoreOutput, merged
 from spark_pipeline.outputs import StoreSettings
 from tests.spark.streams import PATHS, FileStream, Row, commits, contents, drain, sort_by_key, start
 
@@ -356,6 +356,11 @@ class TestRefusals:
             {"stores": [StoreOutput("a", ["k"])], "key": ["k"], "partitions": 3},
             "give key, partitions to its StoreOutput",
         ),
+        (
+            {"store": "a", "key": "id", "kind": merged.columns(n=merged.count())},
+            "Store a: the key must be a list of at least one column name",
+        ),
+        ({"store": "a", "key": "id", "window": "w"}, "Store a: the key must be a list of at least one"),
         ({"store": "a", "key": ["k"], "mode": "upsert"}, "mode 'upsert' is none of append, update, complete"),
         ({"store": "a", "key": ["k"], "path": "fast"}, "The path 'fast' is none of auto, driver, executors"),
         ({"store": "a", "key": ["k"], "changelog": "ftp://host/x"}, "ftp"),
