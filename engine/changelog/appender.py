@@ -93,6 +93,8 @@ class StoreAppender:
             Unavailable: The changelog cannot be reached; append again.
             LimitExceeded: The disk is full; nothing was committed.
         """
+        if isinstance(replaced, str):
+            raise InvalidInput(f"replaced is a list of names of stores, and not the text {replaced!r}.")
         batch_name = "the batch" if batch_id is None else f"batch {batch_id}"
         placed = self._placed_rows(tables, tombstone_column, batch_name)
         self._create_new_stores()
@@ -231,12 +233,18 @@ def open_appender(
             there is none.
 
     Raises:
-        InvalidInput: The definitions are none or of several groups, or a store exists and differs; or a job
-            has written the group, and it is not to be taken over.
+        InvalidInput: The definitions are none, of several groups, or two of one store, or a store exists and
+            differs; or a job has written the group, and it is not to be taken over.
         Unavailable: The changelog cannot be reached.
         LimitExceeded: The disk is full.
     """
-    stores = {definition.name: definition for definition in definitions}
+    given = list(definitions)
+    stores = {definition.name: definition for definition in given}
+    if len(stores) < len(given):
+        raise InvalidInput(
+            f"An appender has one definition of each store, and two are called alike: give each of "
+            f"{', '.join(sorted(stores))} once."
+        )
     groups = sorted({definition.group for definition in stores.values()})
     if len(groups) != 1:
         raise InvalidInput(

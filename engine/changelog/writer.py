@@ -287,6 +287,10 @@ class Writer:
             raise self._fenced
         if (query_id is None) != (batch_id is None):
             raise InvalidInput("A batch is named by a query id and a batch id together: give both or none.")
+        if query_id is not None and not (isinstance(query_id, str) and query_id):
+            raise InvalidInput(f"A query id is a text that is not empty, and not {query_id!r}.")
+        if batch_id is not None and not (type(batch_id) is int and 0 <= batch_id < 2**63):
+            raise InvalidInput(f"A batch id is a whole number from 0 on, and not {batch_id!r}.")
         epoch = None if query_id is None or batch_id is None else self.committed_epoch(query_id, batch_id)
         if epoch is None:
             return None

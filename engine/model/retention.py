@@ -46,8 +46,10 @@ def microseconds_of_moment(watermark: dt.datetime) -> int:
     """A watermark as commits have it, in microseconds since 1970 UTC.
 
     Raises:
-        InvalidInput: It has no time zone.
+        InvalidInput: It is no datetime, or has no time zone.
     """
+    if not isinstance(watermark, dt.datetime):
+        raise InvalidInput(f"A watermark is a datetime with a time zone, and not {watermark!r}.")
     if watermark.tzinfo is None:
         raise InvalidInput("A watermark needs a time zone, such as datetime.now(UTC).")
     return (watermark - _EPOCH) // dt.timedelta(microseconds=1)

@@ -339,6 +339,33 @@ def test_an_appender_knows_its_stores(reopen: Reopen) -> None:
         with pytest.raises(InvalidInput, match="None of the tables has a column gone"):
             appender.append({"plays": rows(1)}, tombstone_column="gone")
         assert appender.epoch == 1
+    wider = define_store("plays", PLAYS.schema.append(pa.field("more", pa.string())), ["song"])
+    with pytest.raises(InvalidInput, match="two are called alike: give each of plays once"):
+        open_appender(reopen(), [PLAYS, wider])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"query_id": "q", "batch_id": 1.5}, r"A batch id is a whole number from 0 on, and not 1\.5"),
+        ({"query_id": "q", "batch_id": -1}, "and not -1"),
+        ({"query_id": "q", "batch_id": "7"}, "and not '7'"),
+        ({"query_id": "q", "batch_id": True}, "and not True"),
+        ({"query_id": "q", "batch_id": 2**63}, "A batch id is a whole number"),
+        ({"query_id": 5, "batch_id": 1}, "A query id is a text that is not empty, and not 5"),
+        ({"query_id": "", "batch_id": 1}, "A query id is a text that is not empty, and not ''"),
+        ({"watermark": "today"}, "A watermark is a datetime with a time zone, and not 'today'"),
+        ({"replaced": "plays"}, "replaced is a list of names of stores, and not the text 'plays'"),
+    ],
+)
+def test_what_an_appender_is_told_is_checked(
+    reopen: Reopen, arguments: dict[str, object], message: str
+) -> None:
+    with open_appender(reopen(), [PLAYS]) as appender:
+        appender.append({"plays": rows(1)}, query_id="q", batch_id=0)
+        with pytest.raises(InvalidInput, match=message):
+            appender.append({"plays": rows(2)}, **arguments)  # type: ignore[arg-type]
+        assert appender.epoch == 2
 
 
 def commits(changelog: Changelog) -> list[Commit]:
