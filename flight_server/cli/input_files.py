@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
+import secrets
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -136,38 +138,85 @@ def _translate_errors(file: Path, batches: Iterator[pa.RecordBatch]) -> Iterator
 
 
 @dataclass
-class _ShortRow:
-    """The first CSV row with too few or too many columns, if the parser met one."""
+class _RowWatch:
+    """Looks at the rows of a CSV file that have too few or too many columns, as the parser meets them.
 
+    A row that the file does not have is read behind it, with a column more. It is not met where a quotation
+    mark is never closed: all that is behind the mark is one value then, for which the parser has no error.
+
+    Attributes:
+        columns: How many columns the file has.
+        end: The row behind the file.
+        found: The first bad row of the file, if the parser met one.
+        has_ended: Whether the parser met the row behind the file.
+    """
+
+    columns: int
+    end: str = field(default_factory=secrets.token_hex)
     found: Any = None
+    has_ended: bool = False
 
     def __call__(self, row: Any) -> str:
+        if row.text is not None and row.text.startswith(self.end):
+            self.has_ended = True
+            return "skip"
         self.found = self.found or row
         return "error"
 
+    def bytes_behind(self) -> bytes:
+        """What is read behind the file."""
+        return f"\n{self.end}{',' * self.columns}\n".encode()
+
+
+class _LongerFile(io.RawIOBase):
+    """The bytes of a file, unpacked where it is compressed, and some more behind them."""
+
+    def __init__(self, file: Path, behind: bytes) -> None:
+        super().__init__()
+        self._file = pa.input_stream(str(file))
+        self._behind = io.BytesIO(behind)
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        """The next bytes.
+
+        Args:
+            size: How many, at most; negative for all.
+        """
+        found: bytes = self._file.read(size) or self._behind.read(size)
+        return found
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+        super().close()
+
 
 def _open_csv(file: Path, types: Mapping[str, pa.DataType]) -> RowFile:
-    short = _ShortRow()
-    try:
-        reader = _csv_reader(file, types, short)
-    except pa.ArrowInvalid as error:
-        raise _csv_error(file, types, {}, short, error) from error
-    missing = [name for name in types if name not in reader.schema.names]
+    names = _csv_names(file)
+    watch = _RowWatch(len(names))
+    missing = [name for name in types if name not in names]
     if missing:
         raise InvalidInput(
-            f"{file.name} has no column {', '.join(missing)}; its first line names "
-            f"{', '.join(reader.schema.names)}."
+            f"{file.name} has no column {', '.join(missing)}; its first line names {', '.join(names)}."
         )
-    inferred = {field.name: field.type for field in reader.schema}
-    return RowFile(reader.schema, None, _csv_batches(file, reader, types, inferred, short))
+    try:
+        reader = _csv_reader(file, types, watch)
+    except pa.ArrowInvalid as error:
+        raise _csv_error(file, types, {}, watch, error) from error
+    inferred = {column.name: column.type for column in reader.schema}
+    return RowFile(reader.schema, None, _csv_batches(file, reader, types, inferred, watch))
 
 
-def _csv_reader(file: Path, types: Mapping[str, pa.DataType], short: _ShortRow) -> pa.csv.CSVStreamingReader:
+def _csv_reader(file: Path, types: Mapping[str, pa.DataType], watch: _RowWatch) -> pa.csv.CSVStreamingReader:
     return pa.csv.open_csv(
-        file,
+        _LongerFile(file, watch.bytes_behind()),
         # Rows have numbers only when one thread parses them.
         read_options=pa.csv.ReadOptions(use_threads=False),
-        parse_options=pa.csv.ParseOptions(newlines_in_values=True, invalid_row_handler=short),
+        parse_options=pa.csv.ParseOptions(newlines_in_values=True, invalid_row_handler=watch),
         convert_options=pa.csv.ConvertOptions(
             column_types=types,
             # Arrow takes NA, null and NaN for NULL as well, which may be values.
@@ -183,30 +232,46 @@ def _csv_batches(
     reader: Any,
     given: Mapping[str, pa.DataType],
     inferred: Mapping[str, pa.DataType],
-    short: _ShortRow,
+    watch: _RowWatch,
 ) -> Iterator[pa.RecordBatch]:
+    rows = 0
     while True:
         try:
             batch = reader.read_next_batch()
         except StopIteration:
-            return
+            break
         except pa.ArrowInvalid as error:
-            raise _csv_error(file, given, inferred, short, error) from error
+            raise _csv_error(file, given, inferred, watch, error) from error
+        rows += batch.num_rows
         yield batch
+    if not watch.has_ended:
+        raise _never_closed(file, rows)
+
+
+def _never_closed(file: Path, row: int) -> InvalidInput:
+    return InvalidInput(
+        f"{file.name}, row {row:,}: a quotation mark is never closed, so all that is behind it would be one "
+        "value; see whether the file is cut off."
+    )
 
 
 def _csv_error(
     file: Path,
     given: Mapping[str, pa.DataType],
     inferred: Mapping[str, pa.DataType],
-    short: _ShortRow,
+    watch: _RowWatch,
     error: pa.ArrowInvalid,
 ) -> InvalidInput:
-    if short.found is not None:
-        row = short.found
+    if watch.found is not None:
+        row = watch.found
         return InvalidInput(
             f"{file.name}, row {row.number - 1:,}: {row.actual_columns} values for {row.expected_columns} "
             "columns."
+        )
+    if "straddling object" in str(error):
+        return InvalidInput(
+            f"{file.name} cannot be read as csv: a value is too long (1 MiB is always read), or a quotation "
+            "mark is never closed."
         )
     return _misfit(file, given, inferred) or InvalidInput(
         f"{file.name} cannot be read as csv: {_first_line(error)}."
@@ -219,7 +284,8 @@ def _misfit(
     """Find the first value that does not fit its column's type: read the file once more, as text."""
     rows = 0
     names = _csv_names(file)
-    for batch in _csv_reader(file, dict.fromkeys(names, pa.string()), _ShortRow()):
+    watch = _RowWatch(len(names))
+    for batch in _csv_reader(file, dict.fromkeys(names, pa.string()), watch):
         for name, arrow_type in {**inferred, **given}.items():
             place = _first_that_fails(batch.column(name), arrow_type) if name in names else None
             if place is not None:
@@ -229,6 +295,8 @@ def _misfit(
                     else f"correct it, or give the column a type that fits with --type {name}=VARCHAR"
                 )
                 value = batch.column(name)[place].as_py()
+                if watch.end in value:
+                    return _never_closed(file, rows + place + 1)
                 return InvalidInput(
                     f"{file.name}, row {rows + place + 1:,}, column {name}: {value!r} is not a "
                     f"{_type_name(arrow_type)}; {remedy}."
@@ -245,7 +313,11 @@ def _type_name(arrow_type: pa.DataType) -> str:
 
 
 def _csv_names(file: Path) -> list[str]:
-    with pa.csv.open_csv(file, convert_options=pa.csv.ConvertOptions(check_utf8=False)) as reader:
+    with pa.csv.open_csv(
+        file,
+        parse_options=pa.csv.ParseOptions(newlines_in_values=True, invalid_row_handler=lambda row: "skip"),
+        convert_options=pa.csv.ConvertOptions(check_utf8=False),
+    ) as reader:
         return list(reader.schema.names)
 
 

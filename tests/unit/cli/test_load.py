@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import pyarrow as pa
@@ -173,6 +174,48 @@ def test_bad_csv_says_where(tmp_path: Path, changelog: Changelog, text: str, mes
     with pytest.raises(InvalidInput, match=message):
         load_file(changelog, file, LoadOptions("t"))
     assert contents(changelog, "t") == [{"id": 1, "v": 1.0}]
+
+
+@pytest.mark.parametrize("cut_at", ["a", "b\n3,c\n4,d\n", "x\n" * 600_000, "x\n" * 3_000_000])
+@pytest.mark.parametrize("rows_before", [1, 300_000])
+def test_a_quotation_mark_that_is_never_closed(
+    tmp_path: Path, changelog: Changelog, cut_at: str, rows_before: int
+) -> None:
+    """All that is behind it would be one value: the rows there would be lost without a word."""
+    file = tmp_path / "a.csv"
+    file.write_text("k,v\n" + "1,a\n" * rows_before + f'2,"{cut_at}')
+    with pytest.raises(InvalidInput, match=r"a\.csv.* a quotation mark is never closed"):
+        load_file(changelog, file, LoadOptions("t", ["k"], batch_rows=100_000))
+    assert Changelog.open(changelog.uri).definitions() == {}
+
+
+def test_a_quotation_mark_that_is_never_closed_where_a_number_is_due(
+    tmp_path: Path, changelog: Changelog
+) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text('k,v\n1,2\n3,"4')
+    with pytest.raises(InvalidInput, match=r"a\.csv, row 2: a quotation mark is never closed"):
+        load_file(changelog, file, LoadOptions("t", ["k"]))
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\r\n", "\r", "\n\n\n"])
+@pytest.mark.parametrize(
+    ("written", "value"), [('5" x', '5" x'), ('"a""b"', 'a"b'), ('"a\n,b"', "a\n,b"), ('"a"b"', 'ab"')]
+)
+def test_quotation_marks_within_values(
+    tmp_path: Path, changelog: Changelog, written: str, value: str, end: str
+) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text(f"k,v\n1,{written}{end}", newline="")
+    assert load_file(changelog, file, LoadOptions("t", ["k"])).rows == 1
+    assert contents(changelog, "t") == [{"k": 1, "v": value}]
+
+
+def test_a_csv_file_that_is_compressed(tmp_path: Path, changelog: Changelog) -> None:
+    file = tmp_path / "a.csv.gz"
+    file.write_bytes(gzip.compress(b"id,name\n1,a\n"))
+    load_file(changelog, file, LoadOptions("t", ["id"], format="csv"))
+    assert contents(changelog, "t") == [{"id": 1, "name": "a"}]
 
 
 def test_a_bad_row_far_behind_leaves_nothing(tmp_path: Path, changelog: Changelog) -> None:
