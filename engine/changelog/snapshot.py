@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from engine.changelog.commit import BEFORE_FIRST, Commit, DataFile
+from engine.model.retention import MOST_APART
 from engine.model.row_checksum import RowChecksum
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreName
 
@@ -266,12 +267,18 @@ def droppable_before(
 ) -> Iterator[Snapshot]:
     """The snapshots before each of which everything may go, the newest first.
 
+    A time that lies in the future by more than clocks may be apart keeps nothing: hosts that are behind read
+    a snapshot then.
+
     Args:
         snapshots: All snapshots of a group, in order of epoch.
         retention: What stays.
         now: The time, microseconds since 1970 UTC.
     """
     for snapshot in reversed(snapshots[: len(snapshots) - retention.kept + 1]):
-        is_old = now - snapshot.committed_at >= retention.tail_seconds * 1e6
+        age = now - snapshot.committed_at
+        # No commit is said to be earlier than the one before it: all that came after one of a clock that was
+        # ahead seem to lie in the future, for as long as that clock was wrong. How old they are is not known.
+        is_old = max(age, 0) >= retention.tail_seconds * 1e6 or -age > MOST_APART
         if is_old or snapshots[-1].epoch - snapshot.epoch >= retention.tail_epochs:
             yield snapshot

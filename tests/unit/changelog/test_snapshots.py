@@ -460,6 +460,21 @@ def test_what_stays(retention: SnapshotRetention, oldest: int | None) -> None:
     assert not list(droppable_before([], retention, now=0))
 
 
+def test_a_clock_that_was_ahead_keeps_nothing_for_as_long_as_it_was_wrong() -> None:
+    """All commits behind that of the wrong clock have its time."""
+    now, month = 60_000_000, 30 * 86_400_000_000
+    ahead = [snapshot(10, 10_000_000), *(snapshot(epoch, now + month) for epoch in (20, 30, 40))]
+    assert [
+        each.epoch for each in droppable_before(ahead, SnapshotRetention(kept=2, tail_seconds=600), now)
+    ] == [30, 20]
+    # By less than clocks may be apart it counts for what it says, or for now.
+    near = [snapshot(10, 10_000_000), *(snapshot(epoch, now + 1) for epoch in (20, 30, 40))]
+    assert not list(droppable_before(near, SnapshotRetention(kept=2, tail_seconds=600), now))
+    assert [
+        each.epoch for each in droppable_before(near, SnapshotRetention(kept=2, tail_seconds=0), now)
+    ] == [30, 20, 10]
+
+
 def part(name: str, *numbers: int) -> SnapshotPart:
     return SnapshotPart(name, {}, frozenset((PLAYS.name, PartitionId(number)) for number in numbers), ())
 
