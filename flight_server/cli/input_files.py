@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import io
+import re
 import secrets
+import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -77,7 +81,7 @@ def open_rows(file: Path, file_format: FileFormat, types: Mapping[str, pa.DataTy
 
     Raises:
         NotFound: There is no such file, or it may not be read.
-        InvalidInput: It is not of that format.
+        InvalidInput: It is not of that format, or has two columns of a name.
     """
     open_kind: Mapping[FileFormat, Callable[[], RowFile]] = {
         "parquet": lambda: _open_parquet(file),
@@ -85,11 +89,15 @@ def open_rows(file: Path, file_format: FileFormat, types: Mapping[str, pa.DataTy
         "arrow": lambda: _open_arrow(file),
     }
     try:
-        return open_kind[file_format]()
+        rows = open_kind[file_format]()
     except pa.ArrowException as error:
         raise InvalidInput(f"{file.name} cannot be read as {file_format}: {_first_line(error)}.") from error
     except OSError as error:
         raise NotFound(f"{file.name} cannot be opened: {error.strerror or _first_line(error)}.") from error
+    twice = next((name for name, count in Counter(rows.schema.names).items() if count > 1), None)
+    if twice is not None:
+        raise InvalidInput(f"{file.name} has more than one column {twice!r}: give each a name of its own.")
+    return rows
 
 
 def _first_line(error: Exception) -> str:
@@ -163,6 +171,16 @@ class _RowWatch:
         self.found = self.found or row
         return "error"
 
+    @contextmanager
+    def in_silence(self) -> Iterator[None]:
+        """Have a bad row that is no text in UTF-8, which the parser cannot show, told by its error alone."""
+        before = sys.unraisablehook
+        sys.unraisablehook = lambda raised: None if raised.object is self else before(raised)
+        try:
+            yield
+        finally:
+            sys.unraisablehook = before
+
     def bytes_behind(self) -> bytes:
         """What is read behind the file."""
         return f"\n{self.end}{',' * self.columns}\n".encode()
@@ -204,7 +222,8 @@ def _open_csv(file: Path, types: Mapping[str, pa.DataType]) -> RowFile:
             f"{file.name} has no column {', '.join(missing)}; its first line names {', '.join(names)}."
         )
     try:
-        reader = _csv_reader(file, types, watch)
+        with watch.in_silence():
+            reader = _csv_reader(file, types, watch)
     except pa.ArrowInvalid as error:
         raise _csv_error(file, types, {}, watch, error) from error
     inferred = {column.name: column.type for column in reader.schema}
@@ -237,7 +256,8 @@ def _csv_batches(
     rows = 0
     while True:
         try:
-            batch = reader.read_next_batch()
+            with watch.in_silence():
+                batch = reader.read_next_batch()
         except StopIteration:
             break
         except pa.ArrowInvalid as error:
@@ -268,14 +288,22 @@ def _csv_error(
             f"{file.name}, row {row.number - 1:,}: {row.actual_columns} values for {row.expected_columns} "
             "columns."
         )
+    short = re.search(r"Expected (\d+) columns, got (\d+)", str(error))
+    if short is not None:
+        return InvalidInput(
+            f"{file.name}, in a row that is not text in UTF-8: {short[2]} values for {short[1]} columns."
+        )
     if "straddling object" in str(error):
         return InvalidInput(
             f"{file.name} cannot be read as csv: a value is too long (1 MiB is always read), or a quotation "
             "mark is never closed."
         )
-    return _misfit(file, given, inferred) or InvalidInput(
-        f"{file.name} cannot be read as csv: {_first_line(error)}."
-    )
+    # Read as text, the file fails again at what is no text in UTF-8.
+    with suppress(pa.ArrowInvalid):
+        misfit = _misfit(file, given, inferred)
+        if misfit is not None:
+            return misfit
+    return InvalidInput(f"{file.name} cannot be read as csv: {_first_line(error)}.")
 
 
 def _misfit(
@@ -313,12 +341,21 @@ def _type_name(arrow_type: pa.DataType) -> str:
 
 
 def _csv_names(file: Path) -> list[str]:
+    """The names of the columns. They are read as Latin-1, in which any bytes are text: rows without as many
+    columns are passed by only where they are text.
+    """
     with pa.csv.open_csv(
         file,
+        read_options=pa.csv.ReadOptions(encoding="latin-1"),
         parse_options=pa.csv.ParseOptions(newlines_in_values=True, invalid_row_handler=lambda row: "skip"),
-        convert_options=pa.csv.ConvertOptions(check_utf8=False),
     ) as reader:
-        return list(reader.schema.names)
+        try:
+            names = [name.encode("latin-1").decode() for name in reader.schema.names]
+        except UnicodeDecodeError as error:
+            raise InvalidInput(
+                f"{file.name} names its columns in another encoding than UTF-8: write it in UTF-8."
+            ) from error
+    return [names[0].removeprefix("\ufeff"), *names[1:]]
 
 
 def _first_that_fails(column: pa.Array, arrow_type: pa.DataType) -> int | None:

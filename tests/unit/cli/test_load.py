@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import gzip
+import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from engine.changelog import Changelog, open_appender
-from engine.errors import Fenced, InvalidInput, NotFound
+from engine.errors import Fenced, InvalidInput, LivestateError, NotFound
 from engine.model.migration import parse_changes
 from engine.model.schema import Epoch, GroupName, StoreName, define_store
 from flight_server.cli.load import LoadOptions, Progress, load_file, pieces
@@ -174,6 +178,57 @@ def test_bad_csv_says_where(tmp_path: Path, changelog: Changelog, text: str, mes
     with pytest.raises(InvalidInput, match=message):
         load_file(changelog, file, LoadOptions("t"))
     assert contents(changelog, "t") == [{"id": 1, "v": 1.0}]
+
+
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [
+        (b"id,\xe9\n1,2\n", r"a\.csv names its columns in another encoding than UTF-8"),
+        (b"id,v\n1,2\n3,\xe9,\n", r"a\.csv, in a row that is not text in UTF-8: 3 values for 2 columns"),
+        (b"id,v\n" + b"1,2\n" * 300_000 + b"\xe9\n", r"not text in UTF-8: 1 values for 2 columns"),
+        (b"id,v\n" + b"1,2\n" * 300_000 + b"1,\xe9\n", r"a\.csv cannot be read as csv: .*invalid UTF8 data"),
+    ],
+)
+def test_csv_in_another_encoding(tmp_path: Path, changelog: Changelog, written: bytes, message: str) -> None:
+    file = tmp_path / "a.csv"
+    file.write_bytes(written)
+    types = {"v": "VARCHAR"} if written.startswith(b"id,v") else {}
+    with pytest.raises(InvalidInput, match=message):
+        load_file(changelog, file, LoadOptions("t", ["id"], types=types))
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.parquet", "a.arrow", "a.arrows"])
+def test_two_columns_of_a_name(tmp_path: Path, changelog: Changelog, name: str) -> None:
+    load_file(changelog, write_file(tmp_path, "good.parquet"), LoadOptions("t", ["id"]))
+    twice = pa.Table.from_arrays([ROWS["id"], ROWS["id"], ROWS["name"]], ["id", "id", "name"])
+    for store in ("t", "new"):
+        with pytest.raises(InvalidInput, match=f"{name} has more than one column 'id'"):
+            load_file(changelog, write_file(tmp_path, name, twice), LoadOptions(store, ["id"]))
+
+
+HEADERS = st.lists(
+    st.binary(max_size=4)
+    | st.sampled_from([b"id", b"v", b"\xe9", b"\xef\xbb\xbfid", b'"id"', b"\0", b"n\x61"]),
+    min_size=1,
+    max_size=5,
+).map(b",".join)
+
+
+@settings(max_examples=300, deadline=None)
+@given(HEADERS, st.sampled_from([b"\n1,2\n", b"\n1\n", b"\n", b"", b'\n1,"2']), st.booleans())
+@example(b"id,\xe9", b"\n1,2\n", False)
+@example(b"id,id", b"\n1,2\n", True)
+@example(b"\xff\xfei\0d\0,\0v\0", b"\n\0", False)
+def test_any_first_line_is_taken_or_refused_in_words(header: bytes, rows: bytes, is_there: bool) -> None:
+    changelog = Changelog.open("memory://")
+    if is_there:
+        definition = define_store("t", pa.schema([("id", pa.int64()), ("v", pa.int64())]), ["id"])
+        open_appender(changelog, [definition])
+    with tempfile.TemporaryDirectory() as directory:
+        file = Path(directory) / "a.csv"
+        file.write_bytes(header + rows)
+        with suppress(LivestateError):
+            load_file(changelog, file, LoadOptions("t", ["id"]))
 
 
 @pytest.mark.parametrize("cut_at", ["a", "b\n3,c\n4,d\n", "x\n" * 600_000, "x\n" * 3_000_000])
