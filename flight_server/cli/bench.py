@@ -49,12 +49,16 @@ class Measured:
     Attributes:
         seconds: How long each took, to its last row.
         rows: How many rows they gave.
-        errors: How many failed.
+        errors: How many failed, or were given up.
+        calls_per_second: How many were answered in a second.
+        rows_per_second: How many rows that were.
     """
 
     seconds: list[float] = field(default_factory=list)
     rows: int = 0
     errors: int = 0
+    calls_per_second: float = 0
+    rows_per_second: float = 0
 
     def quantile(self, share: float) -> float:
         """The time in which this share of the calls was done."""
@@ -68,12 +72,10 @@ class BenchResult:
 
     Attributes:
         statements: What came of each statement.
-        seconds: How long they asked.
         first_error: The first message of a call that failed; empty if none did.
     """
 
     statements: Sequence[Measured]
-    seconds: float
     first_error: str
 
 
@@ -91,6 +93,7 @@ class _Asker(threading.Thread):
         super().__init__(daemon=True)
         self.measured = [Measured() for _ in options.statements]
         self.first_error = ""
+        self.seconds = 0.0
         self._client = Client(host, dialect=options.dialect)
         self._options = options
         self._place = place % len(options.statements)
@@ -100,13 +103,21 @@ class _Asker(threading.Thread):
     def run(self) -> None:
         """Ask until the end, once at least."""
         self._begin.wait()
-        place = self._place
+        started = time.perf_counter()
         while True:
-            self.ask(place, self.measured[place])
-            place = (place + 1) % len(self._options.statements)
+            self.ask(self._place, self.measured[self._place])
+            self.seconds = time.perf_counter() - started
+            self._place = (self._place + 1) % len(self._options.statements)
             if self._end.is_set():
                 break
         self._client.close()
+
+    def give_up(self) -> None:
+        """Count the call that is not answered."""
+        self.measured[self._place].errors += 1
+        self.first_error = self.first_error or (
+            f"There was no answer {_PATIENCE_SECONDS:g} s after the end: the call was given up."
+        )
 
     def ask(self, place: int, measured: Measured) -> None:
         """Ask once, and note how it went."""
@@ -152,26 +163,31 @@ def run_bench(hosts: Sequence[ConnectionOptions], options: BenchOptions) -> Benc
                     raise InvalidInput(asker.first_error)
     for asker in askers:
         asker.start()
-    started = time.perf_counter()
     begin.set()
     try:
         end.wait(options.seconds)
     finally:
         end.set()
-    seconds = time.perf_counter() - started
+    given_up_at = time.monotonic() + _PATIENCE_SECONDS
     for asker in askers:
-        asker.join(_PATIENCE_SECONDS)
+        asker.join(max(given_up_at - time.monotonic(), 0))
+        if asker.is_alive():
+            asker.give_up()
     return BenchResult(
-        [
-            Measured(
-                [second for asker in askers for second in asker.measured[place].seconds],
-                sum(asker.measured[place].rows for asker in askers),
-                sum(asker.measured[place].errors for asker in askers),
-            )
-            for place in range(len(options.statements))
-        ],
-        seconds,
+        [_measured_by_all(askers, place) for place in range(len(options.statements))],
         next((asker.first_error for asker in askers if asker.first_error), ""),
+    )
+
+
+def _measured_by_all(askers: Sequence[_Asker], place: int) -> Measured:
+    """What came of a statement. A client's last call ends when it ends, so each has a time of its own."""
+    parts = [(asker.measured[place], asker.seconds) for asker in askers]
+    return Measured(
+        [second for part, _ in parts for second in part.seconds],
+        sum(part.rows for part, _ in parts),
+        sum(part.errors for part, _ in parts),
+        sum(len(part.seconds) / seconds for part, seconds in parts if seconds),
+        sum(part.rows / seconds for part, seconds in parts if seconds),
     )
 
 
@@ -195,8 +211,8 @@ def bench_table(options: BenchOptions, result: BenchResult) -> RenderableType:
         table.add_row(
             str(number),
             f"{calls:,}",
-            f"{calls / result.seconds:,.1f}",
-            f"{measured.rows / result.seconds:,.0f}",
+            f"{measured.calls_per_second:,.1f}",
+            f"{measured.rows_per_second:,.0f}",
             *times,
             f"{measured.errors:,}",
             escape_unprintable(shorten(options.statements[number - 1], _SHOWN_CHARACTERS, placeholder="…")),

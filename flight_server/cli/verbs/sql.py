@@ -325,7 +325,8 @@ def bench(
     if numbers is None and any("$n" in each for each in statements):
         raise click.UsageError("Say with --numbers which numbers $n may be, such as --numbers 1:1000000.")
     options = BenchOptions(statements, clients, duration, numbers, dialect)
-    result = run_bench(connection.hosts, options)
+    with _interrupts_end_the_process():
+        result = run_bench(connection.hosts, options)
     terminal().print(bench_table(options, result))
     if result.first_error:
         raise click.ClickException(f"Calls failed, the first of them so: {result.first_error}")

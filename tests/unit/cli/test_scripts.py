@@ -16,8 +16,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from flight_server.cli.bench import BenchOptions, run_bench
 from flight_server.cli.output_files import write_result
 from flight_server.client.client import Client
+from flight_server.client.connection_options import ConnectionOptions
 from flight_server.host.host import Host
 from tests.support.waiting import wait_until
 from tests.unit.cli.conftest import SONGS, livestate
@@ -38,6 +40,8 @@ SELECT song_id AS d FROM songs;
 RESET timeout; reset min_epoch; SET nothing = 1;
 SELECT 3 AS e;
 """
+SLOW, SLOW_NUMBERS = "SELECT sum(hash(n)) FROM range($n) AS many(n)", (30_000_000, 60_000_000)
+"""Another statement with each call: a host keeps answers."""
 WRONG = """\
 SELECT 1 AS a;
 
@@ -241,3 +245,30 @@ def test_a_deployment_is_asked_for_a_while(host_uri: str) -> None:
     ):
         failed = livestate("bench", *wrong, "--uri", host_uri, "--duration", "0.1")
         assert (failed.exit_code, said in failed.stderr) == (code, True), failed.output
+
+
+def test_calls_that_end_late_count_with_the_time_that_they_took(host_uri: str) -> None:
+    options = BenchOptions([SLOW], clients=2, seconds=0.01, numbers=SLOW_NUMBERS)
+    (measured,) = run_bench([ConnectionOptions.read(host_uri)], options).statements
+    assert (len(measured.seconds), measured.errors) == (2, 0)
+    assert measured.calls_per_second <= sum(1 / seconds for seconds in measured.seconds)
+    assert measured.rows_per_second == measured.calls_per_second
+
+
+def test_calls_that_are_given_up_are_errors(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flight_server.cli.bench._PATIENCE_SECONDS", 0.0)
+    options = BenchOptions([SLOW], clients=3, seconds=0.01, numbers=SLOW_NUMBERS)
+    result = run_bench([ConnectionOptions.read(host.uri)], options)
+    (measured,) = result.statements
+    assert measured.errors > 0
+    assert "There was no answer 0 s after the end" in result.first_error
+    wait_until(lambda: host.running_queries == 0)
+
+
+def test_ctrl_c_ends_a_bench_that_is_warming_up(host: Host) -> None:
+    command = [*COMMAND[:-1], "bench", ENDLESS, "--uri", host.uri]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        wait_until(lambda: host.running_queries == 1)
+        process.send_signal(signal.SIGINT)
+        assert (process.wait(60), process.communicate()) == (-signal.SIGINT, ("", ""))
+    wait_until(lambda: host.running_queries == 0)
