@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from pathlib import Path
 
 from engine.changelog.kept_catalog import KeptCatalog
 from engine.changelog.layout import FORMAT_PATH, STORES_PATH
-from engine.errors import Corrupt, InvalidInput, Unavailable
+from engine.errors import Corrupt, InvalidInput, LimitExceeded, Unavailable
 
 DIRECTORY_FORMAT = 1
 _MARKER = "livestate.json"
 _CATALOG = "catalog.json"
+_FULL = frozenset([errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
 
 
 def claim(directory: Path, changelog: str | None) -> None:
@@ -24,21 +27,48 @@ def claim(directory: Path, changelog: str | None) -> None:
     Raises:
         InvalidInput: The directory belongs to another changelog, or is one or part of one.
         Corrupt: The mark cannot be read, or is of a format that this version does not know.
+        LimitExceeded: The disk is full.
+        Unavailable: The disk does not take the mark.
     """
     if changelog is None:
         return
     check_no_changelog(directory)
-    directory.mkdir(parents=True, exist_ok=True)
-    marker = directory / _MARKER
-    if not marker.exists():
-        written = marker.with_suffix(".tmp")
-        written.write_text(json.dumps({"format": DIRECTORY_FORMAT, "changelog": changelog}))
-        written.rename(marker)
+    if not is_data_directory(directory):
+        _mark(directory, changelog)
     if owner_of(directory) != changelog:
         raise InvalidInput(
             "The data directory belongs to another changelog: give this host a directory of its own, or "
             "delete what is in it."
         )
+
+
+def _mark(directory: Path, changelog: str) -> None:
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        document = json.dumps({"format": DIRECTORY_FORMAT, "changelog": changelog})
+        _write_durably(directory / _MARKER, document.encode())
+    except OSError as error:
+        if error.errno in _FULL:
+            raise LimitExceeded(
+                "The disk of the data directory is full; free space on it, and start the host again if it "
+                "has ended."
+            ) from error
+        raise Unavailable(f"The host cannot write in its data directory ({error.strerror}).") from error
+
+
+def _write_durably(file: Path, content: bytes) -> None:
+    """Write a file that is whole, or as it was, also after a loss of power."""
+    written = file.with_suffix(".tmp")
+    with written.open("wb") as opened:
+        opened.write(content)
+        opened.flush()
+        os.fsync(opened.fileno())
+    written.rename(file)
+    descriptor = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def check_no_changelog(directory: Path) -> None:
@@ -95,10 +125,8 @@ def keep_catalog(directory: Path, catalog: KeptCatalog) -> None:
     Raises:
         Unavailable: The disk does not take it.
     """
-    written = (directory / _CATALOG).with_suffix(".tmp")
     try:
-        written.write_bytes(catalog.to_bytes())
-        written.rename(directory / _CATALOG)
+        _write_durably(directory / _CATALOG, catalog.to_bytes())
     except OSError as error:
         raise Unavailable(
             f"The host cannot keep the catalogue of the changelog in its data directory ({error.strerror})."

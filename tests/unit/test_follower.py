@@ -4,6 +4,7 @@ epochs and nothing else.
 
 from __future__ import annotations
 
+import resource
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,8 +14,9 @@ import pyarrow as pa
 import pytest
 
 from engine.changelog import Catalog, Changelog, StoreAppender, open_appender
-from engine.errors import Corrupt, InvalidInput, NotFound, Unavailable
+from engine.errors import Corrupt, InvalidInput, LimitExceeded, NotFound, Unavailable
 from engine.model.schema import Epoch, GroupName, StoreName
+from engine.replica.data_directory import claim
 from engine.replica.follower import Follower
 from engine.replica.group import FollowedGroup
 from engine.replica.group_setup import GroupSetup
@@ -250,6 +252,21 @@ def test_a_data_directory_serves_one_changelog_only(
     open_appender(other, [DEBIT])
     with pytest.raises(InvalidInput, match="belongs to another changelog"):
         Follower(other, tmp_path / "data", OPTIONS).start()
+
+
+def test_a_disk_that_is_full_at_the_first_start_is_said(
+    changelog: Changelog, appender: StoreAppender, tmp_path: Path
+) -> None:
+    """A limit on file sizes is what a full disk looks like without root."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
+    try:
+        with pytest.raises(LimitExceeded, match="The disk of the data directory is full"):
+            claim(tmp_path / "data", changelog.identity())
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    with run_follower(changelog, tmp_path / "data"):
+        pass
 
 
 @pytest.mark.parametrize(
