@@ -61,6 +61,7 @@ def drop(
             goes on.
     """
     group = _drop(changelog, store)
+    changelog.generation(group)  # what is known of the group is of before the drop
     found = changelog.drop_of(store)
     if found is not None:
         say(f"Store {store} {found[1].describe()}.")

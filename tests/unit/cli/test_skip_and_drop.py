@@ -107,6 +107,7 @@ def test_a_store_is_dropped_once_it_is_confirmed(changelog: Changelog) -> None:
     assert livestate("drop", "t", "--changelog", changelog.uri).exit_code == 1
     done = livestate("drop", "t", "--changelog", changelog.uri, stdin="y\n")
     assert done.exit_code == 0
+    assert "\nStore t was dropped on 20" in done.stdout
     assert "Removed from the changelog: 3 epochs, 0 snapshots and 0 data files (0 B)." in done.stdout
     assert not Changelog.open(changelog.uri).definitions()
     again = livestate("drop", "t", "--changelog", changelog.uri)
