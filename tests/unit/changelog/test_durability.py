@@ -94,7 +94,7 @@ def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
     assert done.stderr == ""
     lines = done.stdout.splitlines()
     assert len(lines) == 3
-    assert all(line.startswith("The disk of the changelog is full") for line in lines[:2])
+    assert all(line.startswith(f"The disk of the changelog at {tmp_path} is full") for line in lines[:2])
     assert lines[2] == "3"
     changelog = Changelog.open(str(tmp_path))
     assert [read(changelog, epoch) for epoch in (1, 2, 3)] == [[], [(1, "t", 1)], [(2, "t", 1)]]
