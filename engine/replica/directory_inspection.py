@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from engine.changelog import Changelog, Inspected
-from engine.errors import Corrupt, InvalidInput, LivestateError
+from engine.errors import Corrupt, InvalidInput, LivestateError, NotFound
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition
 from engine.replica.data_directory import owner_of
 from engine.replica.partition_keys import partition_names
@@ -30,12 +30,18 @@ class DirectoryInspection:
         changelog: The changelog that its host follows, which says what the stores are.
 
     Raises:
+        NotFound: There is no such changelog.
         InvalidInput: The directory belongs to another changelog.
         LivestateError: The changelog cannot be reached or read, or the directory's mark is damaged.
     """
 
     def __init__(self, directory: Path, changelog: Changelog) -> None:
-        if owner_of(directory) != changelog.identity(is_fresh=True):
+        identity = changelog.identity(is_fresh=True)
+        if identity is None:
+            raise NotFound(
+                f"There is no changelog at {changelog.uri}: say with --changelog URI which one the host follows."
+            )
+        if owner_of(directory) != identity:
             raise InvalidInput(
                 "The data directory belongs to another changelog: say with --changelog to which."
             )

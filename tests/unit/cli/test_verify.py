@@ -197,6 +197,8 @@ def test_what_cannot_be_verified_is_said(root: Path) -> None:
     assert (found.exit_code, "There is no changelog" in found.stderr) == (1, True)
     found = livestate("verify", root / "data")
     assert (found.exit_code, "--changelog" in found.stderr) == (1, True)
+    found = livestate("verify", root / "data", "--changelog", root / "nothing")
+    assert (found.exit_code, f"There is no changelog at {root / 'nothing'}" in found.stderr) == (1, True)
     append(root / "another", 1)
     found = livestate("verify", root / "data", "--changelog", root / "another")
     assert (found.exit_code, "another changelog" in found.stderr) == (1, True)
