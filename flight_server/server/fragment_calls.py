@@ -140,7 +140,9 @@ class Fragments:
         call = self._calls.begin(ticket.call_id, context, audited)
         with ExitStack() as unless_answered:
             unless_answered.callback(call.end)
-            with self._endpoint_slots.occupy(ticket.request.timeout_seconds, share_of(principal)) as waited:
+            with self._endpoint_slots.occupy(
+                ticket.request.timeout_seconds, share_of(principal), call.is_cancelled
+            ) as waited:
                 call.state = CallState.RUNNING
                 request = replace(
                     _shorten_timeout(ticket.request, waited, call),
@@ -190,7 +192,7 @@ class Fragments:
         call = self._calls.begin(ticket.call_id, context)
         try:
             with (
-                self._slots.hold(ticket.request.timeout_seconds) as slot,
+                self._slots.hold(ticket.request.timeout_seconds, cancelled=call.is_cancelled) as slot,
                 Upload(ticket.inputs, self._space) as upload,
             ):
                 self._answer(ticket, slot, upload, call, told, reader, writer)

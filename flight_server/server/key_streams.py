@@ -286,16 +286,16 @@ class KeyStreams:
         call = self._calls.begin(b"", context)
         try:
             # Without `occupy`, which takes ten times as long: a message takes some tens of microseconds.
-            self._slots.take(timeout_seconds, share)
+            self._slots.take(timeout_seconds, share, call.is_cancelled)
             try:
                 with RIGHT_OF_WAY:
                     if stream.answers_alone:
                         CALL_CORE.stay()
                     return stream.answer(keys, timeout_seconds, call.is_cancelled)
-            except Cancelled as error:
-                raise call.told_error(error) from error.__cause__
             finally:
                 self._slots.give(share)
+        except Cancelled as error:
+            raise call.told_error(error) from error.__cause__
         finally:
             call.end()
 

@@ -16,14 +16,14 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from engine.access.principal import EngineLimit, Limit, LimitName, Principal
-from engine.errors import LimitExceeded
-from flight_server.server.running_calls import stopping_error
+from engine.errors import Cancelled, LimitExceeded
+from flight_server.server.running_calls import SECONDS_BETWEEN_QUESTIONS, stopping_error
 from flight_server.server.server_figures import SlotFigures
 
 
@@ -196,27 +196,39 @@ class Slots:
                 self._idle -= 1
 
     @contextmanager
-    def occupy(self, timeout_seconds: float | None = None, share: Share = NO_SHARE) -> Iterator[float]:
+    def occupy(
+        self,
+        timeout_seconds: float | None = None,
+        share: Share = NO_SHARE,
+        cancelled: Callable[[], bool] | None = None,
+    ) -> Iterator[float]:
         """Hold a slot.
 
         Args:
             timeout_seconds: How long to wait for it; None: as long as anybody.
             share: Whose it is.
+            cancelled: Tells whether it is wanted no more, as whoever asked is gone; None if it cannot.
 
         Yields:
             Seconds that it took to get it; 0.0 without a wait.
 
         Raises:
+            Cancelled: It is wanted no more.
             LimitExceeded: There was none in time, or too many wait already.
             Unavailable: The host is stopping.
         """
-        waited = self.take(timeout_seconds, share)
+        waited = self.take(timeout_seconds, share, cancelled)
         try:
             yield waited
         finally:
             self.give(share)
 
-    def take(self, timeout_seconds: float | None = None, share: Share = NO_SHARE) -> float:
+    def take(
+        self,
+        timeout_seconds: float | None = None,
+        share: Share = NO_SHARE,
+        cancelled: Callable[[], bool] | None = None,
+    ) -> float:
         """Take a slot, to be given back by `give`; otherwise as `occupy`."""
         with self._lock:
             is_entitled = share.limit is None or self._held[share.owner] < share.limit.most
@@ -226,13 +238,19 @@ class Slots:
                 self._held[share.owner] += 1
                 return 0.0
             place = self._line_up(share)
-        return self._wait(place, self._max_wait_seconds if timeout_seconds is None else timeout_seconds)
+        seconds = self._max_wait_seconds if timeout_seconds is None else timeout_seconds
+        return self._wait(place, seconds, cancelled)
 
-    def hold(self, timeout_seconds: float | None = None, share: Share = NO_SHARE) -> HeldSlot:
+    def hold(
+        self,
+        timeout_seconds: float | None = None,
+        share: Share = NO_SHARE,
+        cancelled: Callable[[], bool] | None = None,
+    ) -> HeldSlot:
         """Take a slot that several threads may give back, and that its holder can do without for a while;
         otherwise as `occupy`.
         """
-        return HeldSlot(self, share, self.take(timeout_seconds, share))
+        return HeldSlot(self, share, self.take(timeout_seconds, share, cancelled), cancelled)
 
     def give(self, share: Share = NO_SHARE) -> None:
         """Give a slot back, to whoever's turn it is.
@@ -294,12 +312,14 @@ class Slots:
         self._waiting.append(place)
         return place
 
-    def _wait(self, place: _Waiting, timeout_seconds: float) -> float:
+    def _wait(self, place: _Waiting, timeout_seconds: float, cancelled: Callable[[], bool] | None) -> float:
         begun = time.monotonic()
-        place.turn.wait(timeout_seconds)
+        is_cancelled = _wait_for_turn(place.turn, begun + timeout_seconds, cancelled)
         with self._lock:
             if place in self._waiting:
                 self._waiting.remove(place)
+                if is_cancelled:
+                    raise Cancelled("The request was cancelled while it waited for its turn.")
                 raise LimitExceeded(
                     f"{self._load_in_words(place.share)}, and none ended within {timeout_seconds:g} s: ask "
                     "again later, ask another host, or raise the limit."
@@ -317,6 +337,16 @@ class Slots:
         return f"The host works on {self._limit} requests of this kind at once ({self._name})"
 
 
+def _wait_for_turn(turn: threading.Event, until: float, cancelled: Callable[[], bool] | None) -> bool:
+    """Wait for a turn; whether it is wanted no more."""
+    while (remaining := until - time.monotonic()) > 0:
+        if turn.wait(min(remaining, SECONDS_BETWEEN_QUESTIONS)):
+            return False
+        if cancelled is not None and cancelled():
+            return True
+    return False
+
+
 class HeldSlot:
     """The right to be computed, given back by whoever is first to do so; a context that gives it back. Safe
     for threads. Implements `engine.deadline.Slot`.
@@ -325,14 +355,18 @@ class HeldSlot:
         slots: Where it is from.
         share: Whose it is.
         waited: Seconds that it took to get it; 0.0 without a wait.
+        cancelled: Tells whether its holder wants it no more; None if it cannot.
 
     Attributes:
         waited: As the argument.
     """
 
-    def __init__(self, slots: Slots, share: Share, waited: float) -> None:
+    def __init__(
+        self, slots: Slots, share: Share, waited: float, cancelled: Callable[[], bool] | None = None
+    ) -> None:
         self._slots = slots
         self._share = share
+        self._cancelled = cancelled
         self._lock = threading.Lock()
         self._is_held = True
         self.waited = waited
@@ -360,7 +394,8 @@ class HeldSlot:
         with self._slots.waiting_for_news():
             self.give()
             yield
-        self._slots.take(None if until is None else max(0.0, until - time.monotonic()), self._share)
+        remaining = None if until is None else max(0.0, until - time.monotonic())
+        self._slots.take(remaining, self._share, self._cancelled)
         with self._lock:
             self._is_held = True
 

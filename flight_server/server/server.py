@@ -308,7 +308,7 @@ class LivestateServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow 
         name, message = unpack(self._command(descriptor))
         if name != _PREPARED_QUERY:
             raise _refusal(name)
-        answer = statements.bind(statements.statement_of_handle(message), reader)
+        answer = statements.bind(statements.statement_of_handle(message), reader, context)
         writer.write(pa.py_buffer(answer.SerializeToString()))
 
     @guard_rpc

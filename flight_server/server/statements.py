@@ -459,7 +459,8 @@ class Statements:
         self, statement: Statement | JsonStatement, call: Call, context: Any
     ) -> flight.FlightDataStream:
         # Whoever reads a large result slowly holds up nobody else.
-        with self._slots.hold(statement.timeout_seconds, share_of(self._principal)) as slot:
+        share = share_of(self._principal)
+        with self._slots.hold(statement.timeout_seconds, share, call.is_cancelled) as slot:
             call.state = CallState.RUNNING
             if slot.waited:
                 call.check()
@@ -569,12 +570,13 @@ class Statements:
             else b"",
         )
 
-    def bind(self, statement: Statement, reader: flight.MetadataRecordBatchReader) -> Message:
+    def bind(self, statement: Statement, reader: flight.MetadataRecordBatchReader, context: Any) -> Message:
         """Bind values to a prepared statement.
 
         Args:
             statement: From its handle.
             reader: The values: one column a parameter, one row.
+            context: The call's `flight.ServerCallContext`.
 
         Returns:
             `DoPutPreparedStatementResult` with the handle of the bound statement.
@@ -583,9 +585,10 @@ class Statements:
             InvalidInput: There is not exactly one row of values, or they are too many bytes.
             DeadlineExceeded: They did not come in time.
         """
+        share = share_of(self._principal)
         seconds = self._limits.upload_seconds(statement.timeout_seconds)
         with (
-            self._binding_slots.hold(statement.timeout_seconds, share_of(self._principal)) as slot,
+            self._binding_slots.hold(statement.timeout_seconds, share, context.is_cancelled) as slot,
             Arrival(self._arrivals, seconds, slot.give) as arrival,
         ):
             values = bound_row(reader, arrival.check)

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
+from pyarrow import flight
 
 from engine.access.principal import Limit
-from engine.errors import LimitExceeded, Unavailable
-from flight_server.server.limits import Share, Slots, next_in_line
+from engine.changelog import Changelog, append_table
+from engine.errors import Cancelled, LimitExceeded, Unavailable
+from flight_server.client.client import Client
+from flight_server.host.host import HostOptions
+from flight_server.server.limits import NO_SHARE, ServerLimits, Share, Slots, next_in_line
 from flight_server.server.running_calls import Calls, stopping_error
-from tests.support.waiting import wait_until
+from tests.support.plays import COUNT, ENDLESS, PLAYS, STORE
+from tests.support.started_host import start_host
+from tests.support.waiting import PATIENCE_SECONDS, wait_until
 
 
 @contextmanager
@@ -104,6 +112,55 @@ def test_a_stop_refuses_those_who_wait() -> None:
     with pytest.raises(Unavailable, match="stopping"):
         slots.take()
     slots.give()
+
+
+def test_who_is_cancelled_waits_no_more() -> None:
+    slots = Slots("max_statements", 1, max_waiting=10, max_wait_seconds=60)
+    gone = threading.Event()
+    with one_waiting(slots) as other, ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(slots.take, None, NO_SHARE, gone.is_set)
+        wait_until(lambda: slots.waiting == 2)
+        gone.set()
+        with pytest.raises(Cancelled, match="while it waited for its turn"):
+            waiting.result(60)
+        assert (slots.held, slots.waiting) == (1, 1)
+        slots.give()
+        assert other.result(60) > 0.0
+        slots.give()
+    held = slots.hold(None, NO_SHARE, gone.is_set)
+    with pytest.raises(Cancelled), held.idle(None):
+        busy = slots.hold()
+    busy.give()
+    assert (slots.held, slots.waiting) == (0, 0)
+
+
+def test_a_client_that_goes_while_its_statement_waits_keeps_no_place(tmp_path: Path) -> None:
+    append_table(Changelog.open(str(tmp_path / "changelog")), STORE, PLAYS)
+    limits = ServerLimits(max_statements=1, max_waiting=1)
+    options = HostOptions(str(tmp_path / "changelog"), tmp_path / "data", port=0, limits=limits)
+    with start_host(options) as host, Client(host.uri) as client, ThreadPoolExecutor(2) as pool:
+
+        def states() -> list[str]:
+            shown = client.query("SHOW STATEMENTS").read_all().to_pylist()
+            return sorted(row["state"] for row in shown if not row["statement"].startswith("SHOW"))
+
+        def ask(sql: str, call_id: bytes) -> int:
+            return int(client.query(sql, call_id=call_id).read_all().num_rows)
+
+        busy, waiting = os.urandom(16), os.urandom(16)
+        endless = pool.submit(ask, ENDLESS, busy)
+        wait_until(lambda: states() == ["running"])
+        counted = pool.submit(ask, f"{COUNT} WHERE song > 0", waiting)
+        wait_until(lambda: states() == ["running", "waiting"])
+        client.cancel(waiting)
+        with pytest.raises(Cancelled):
+            counted.result(PATIENCE_SECONDS)
+        with flight.connect(host.uri) as gone, pytest.raises(flight.FlightTimedOutError):
+            gone.do_get(flight.Ticket(COUNT.encode()), flight.FlightCallOptions(timeout=1.0))
+        wait_until(lambda: states() == ["running"])
+        client.cancel(busy)
+        with pytest.raises(Cancelled):
+            endless.result(PATIENCE_SECONDS)
 
 
 def test_a_slot_is_free_while_its_holder_waits_for_news() -> None:
