@@ -219,7 +219,6 @@ class Actions:
     def _create_prepared(self, context: Any, body: bytes) -> Iterable[bytes]:
         check_command(body, self._service.longest_text_bytes)
         message = _unpack_expected("ActionCreatePreparedStatementRequest", body)
-        self._calls.check_open()
         statements = self._statements.for_principal(self._callers.principal(context))
         return [pack(statements.prepare(statements.statement_of_query(context, message), context))]
 

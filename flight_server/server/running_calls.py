@@ -149,13 +149,18 @@ class Calls:
         """
         self._is_draining = is_draining
 
+    @property
+    def is_open(self) -> bool:
+        """Whether something new may begin for clients."""
+        return not (self._is_draining or self._closed)
+
     def check_open(self) -> None:
         """Begin something for a client.
 
         Raises:
             Unavailable: The host is about to stop.
         """
-        if self._is_draining or self._closed:
+        if not self.is_open:
             raise stopping_error()
 
     def begin(self, call_id: bytes, context: Any, audited: AuditedCall | None = None) -> Call:

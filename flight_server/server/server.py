@@ -237,6 +237,7 @@ class LivestateServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow 
         if name == _QUERY:
             handle = statements.statement_of_query(context, message).to_bytes()
             return statements.flight_info(handle, descriptor, context)
+        self._calls.check_open()
         self._callers.check(context, Permission.READ)
         schema = _catalog_schema(name, message)
         return flight.FlightInfo(schema, descriptor, [flight.FlightEndpoint(Command(body).to_bytes(), [])])
@@ -251,6 +252,7 @@ class LivestateServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow 
         if name == _QUERY:
             statement = statements.statement_of_query(context, message)
             return flight.SchemaResult(statements.schema(statement, context))
+        self._calls.check_open()
         self._callers.check(context, Permission.READ)
         return flight.SchemaResult(_catalog_schema(name, message))
 
@@ -268,11 +270,11 @@ class LivestateServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow 
             CALL_CORE.leave()
             self._callers.check(context, Permission.READ)
             return self._fragments.run(parse_fragment(body), context, principal)
-        self._calls.check_open()
         statements = self._statements.for_principal(principal)
         request = parse_ticket(body, lambda: statements.defaults(context))
         if not isinstance(request, Command):
             return statements.run(request, context)
+        self._calls.check_open()
         self._callers.check(context, Permission.READ)
         name, message = unpack(request.body)
         source = self._service.restrict(principal.scope).source
@@ -285,7 +287,6 @@ class LivestateServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow 
         """What answers the statements of whoever calls."""
         CALL_CORE.leave()
         principal = self._callers.check(context, *_ASKERS)
-        self._calls.check_open()
         return self._statements.for_principal(principal)
 
     def _command(self, descriptor: flight.FlightDescriptor) -> bytes:

@@ -212,10 +212,12 @@ class Statements:
         asks may read.
 
         Raises:
+            Unavailable: It is about stores, and the host is about to stop.
             Forbidden: It may not.
         """
         found = parse_activity(statement.sql) or setting_of(statement.sql)
         if found is None:
+            self._calls.check_open()
             self._principal.check(Permission.READ)
         return found
 
@@ -367,7 +369,8 @@ class Statements:
         call = None
         try:
             # What is at hand was asked of stores before, so it need not be read for anything else.
-            found = self._answer_at_hand(statement) if self._principal.may(Permission.READ) else None
+            may_be_at_hand = self._calls.is_open and self._principal.may(Permission.READ)
+            found = self._answer_at_hand(statement) if may_be_at_hand else None
             if found is None:
                 activity = self._activity_of(
                     statement.statement if isinstance(statement, JsonStatement) else statement
@@ -582,9 +585,12 @@ class Statements:
             `DoPutPreparedStatementResult` with the handle of the bound statement.
 
         Raises:
+            Unavailable: The host is about to stop.
+            Forbidden: Whoever asks may not read stores.
             InvalidInput: There is not exactly one row of values, or they are too many bytes.
             DeadlineExceeded: They did not come in time.
         """
+        self._activity_of(statement)
         share = share_of(self._principal)
         seconds = self._limits.upload_seconds(statement.timeout_seconds)
         with (

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from threading import Event
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
+import adbc_driver_flightsql.dbapi as flight_sql
 import pyarrow as pa
 import pytest
 from pyarrow import flight
 
 from engine.changelog import Changelog, append_table
 from engine.cluster.reports import HostName
-from engine.errors import InvalidInput, Unavailable
+from engine.errors import Cancelled, InvalidInput, Unavailable
 from flight_server.client.client import Client
 from flight_server.host.host import Host, HostOptions
+from flight_server.wire.messages import new, pack
+from flight_server.wire.tickets import Command, Statement
 from tests.support.many_hosts import three_hosts
 from tests.support.plays import ENDLESS, PLAYS, STORE
 from tests.support.started_host import start_host
@@ -92,6 +97,83 @@ def test_what_runs_goes_on_while_a_host_drains(hosts: dict[HostName, Host]) -> N
             assert a.drain("status")["running"] > 0
             assert sum(chunk.data.num_rows for chunk in long) > 0
             wait_until(lambda: not a.drain("status")["running"])
+        finally:
+            a.drain("end")
+
+
+def test_what_still_runs_on_a_draining_host_is_seen_and_cancelled(hosts: dict[HostName, Host]) -> None:
+    with (
+        Client(hosts[A].uri) as a,
+        Client(hosts[B].uri) as b,
+        flight_sql.connect(hosts[A].uri, autocommit=True) as connection,
+        connection.cursor() as cursor,
+        ThreadPoolExecutor(1) as pool,
+    ):
+
+        def of_a(client: Client) -> dict[str, str]:
+            """What runs on host a: the id of each statement, and its state."""
+            shown = client.query("SHOW STATEMENTS").read_all().to_pylist()
+            return {
+                row["id"]: row["state"]
+                for row in shown
+                if row["host"] == "a" and not str(row["statement"]).startswith("SHOW")
+            }
+
+        for canceller in (a, b):
+            endless = pool.submit(query_all, a, ENDLESS)
+            try:
+                wait_until(lambda: list(of_a(b).values()) == ["running"])
+                a.drain("begin")
+                (own,) = of_a(a)
+                assert of_a(b) == {own: "running"}
+                cursor.execute("SHOW STATEMENTS")
+                assert own in {row[0] for row in cursor.fetchall()}
+                with pytest.raises(Unavailable):
+                    a.query(COUNT)
+                assert canceller.query(f"CANCEL '{own}'").read_all().to_pylist() == [{"id": own, "host": "a"}]
+                with pytest.raises(Cancelled):
+                    endless.result(PATIENCE_SECONDS)
+            finally:
+                a.drain("end")
+
+
+def test_what_asks_for_stores_is_refused_in_every_call_of_a_draining_host(
+    hosts: dict[HostName, Host],
+) -> None:
+    with Client(hosts[A].uri) as a, flight.connect(hosts[A].uri) as plain:
+        handle = Statement("SELECT song FROM plays WHERE song = ?").to_bytes()
+        query = pack(new("CommandStatementQuery", query=COUNT))
+        prepared = pack(new("CommandPreparedStatementQuery", prepared_statement_handle=handle))
+        tables = pack(new("CommandGetTables"))
+        prepare = pack(new("ActionCreatePreparedStatementRequest", query=COUNT))
+        json_query = json.dumps({"sql": COUNT}).encode()
+        value = pa.record_batch({"1": [2]})
+
+        def bind() -> None:
+            writer, reader = plain.do_put(flight.FlightDescriptor.for_command(prepared), value.schema)
+            with writer:
+                writer.write_batch(value)
+                writer.done_writing()
+                reader.read()
+
+        calls: list[Callable[[], object]] = [
+            *(
+                partial(ask, flight.FlightDescriptor.for_command(command))
+                for ask in (plain.get_flight_info, plain.get_schema)
+                for command in (query, prepared, tables)
+            ),
+            partial(plain.get_flight_info, flight.FlightDescriptor.for_command(json_query)),
+            partial(plain.do_get, flight.Ticket(Command(tables).to_bytes())),
+            lambda: list(plain.do_action(("CreatePreparedStatement", prepare))),
+            bind,
+        ]
+        for ask in calls:
+            ask()
+        a.drain("begin")
+        try:
+            for ask in calls:
+                with pytest.raises(pa.ArrowException, match="takes no new statements"):
+                    ask()
         finally:
             a.drain("end")
 
