@@ -21,7 +21,7 @@ from flight_server.server.callers import Callers
 from flight_server.server.ledger import Ledger
 from flight_server.server.limits import ServerLimits, Share, share_of
 from flight_server.server.result_streams import WRITE_OPTIONS
-from flight_server.server.running_calls import Calls, stopping_error
+from flight_server.server.running_calls import SECONDS_BETWEEN_QUESTIONS, Calls, stopping_error
 from flight_server.wire.key_messages import KeyRequest, answer_metadata, answer_schema, check_keys
 
 _GONE = (flight.FlightError, pa.ArrowException, OSError)
@@ -110,6 +110,15 @@ class _Places:
                 each.has_place = False
                 self._placed -= 1
 
+    def check_open(self) -> None:
+        """Go on with a stream.
+
+        Raises:
+            Unavailable: The host is stopping.
+        """
+        if self._closed:
+            raise stopping_error()
+
     def note_message(self, stream: _OpenStream) -> None:
         """Take note that a client has sent something.
 
@@ -118,8 +127,7 @@ class _Places:
             Unavailable: The host is stopping.
         """
         stream.asked_at = time.monotonic()
-        if self._closed:
-            raise stopping_error()
+        self.check_open()
         if not stream.has_place:
             raise DeadlineExceeded(
                 f"The stream of keys was idle for more than {self._idle_seconds:g} s, and another one has "
@@ -262,7 +270,7 @@ class KeyStreams:
             self._calls.meter.note("keys", None, seconds, rows, answer.nbytes)
             audited.count(rows, answer.nbytes)
             if pace is not None:
-                time.sleep(pace.take(answer.nbytes))
+                self._pause(context, pace.take(answer.nbytes))
             try:
                 # It waits while the client reads nothing: so there is never more than one answer here.
                 told = answer_metadata(
@@ -270,10 +278,20 @@ class KeyStreams:
                 )
                 writer.write_with_metadata(answer.rows, told)
             except _GONE as error:
-                raise Cancelled("The client of the stream of keys is gone.") from error
+                raise _gone_error() from error
             # The next message may be long in coming.
             del answer
             stream.free_answer()
+
+    def _pause(self, context: Any, seconds: float) -> None:
+        """Wait before an answer is sent, as long as there is somebody to send it to."""
+        until = time.monotonic() + seconds
+        while (remaining := until - time.monotonic()) > SECONDS_BETWEEN_QUESTIONS:
+            time.sleep(SECONDS_BETWEEN_QUESTIONS)
+            self._places.check_open()
+            if context.is_cancelled():
+                raise _gone_error()
+        time.sleep(max(0.0, remaining))
 
     def _answer(
         self,
@@ -316,6 +334,10 @@ def _begin(
         raise InvalidInput(
             f"The keys of the stream must have the columns ({wanted}), in this order and of these types."
         )
+
+
+def _gone_error() -> Cancelled:
+    return Cancelled("The client of the stream of keys is gone.")
 
 
 def _broken_error() -> InvalidInput:

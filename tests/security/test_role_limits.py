@@ -17,7 +17,7 @@ import pytest
 from engine.access.principal import EngineLimit, Limit, LimitName, Principal, Proof
 from engine.changelog import Changelog, append_table
 from engine.cluster.fragments import FragmentRequest
-from engine.errors import Cancelled, LimitExceeded
+from engine.errors import Cancelled, LimitExceeded, LivestateError, Unavailable
 from engine.model.schema import Epoch, GroupName, define_store
 from engine.service import QueryOptions
 from flight_server.cli.credentials import add_token
@@ -195,6 +195,45 @@ def test_a_result_comes_at_the_pace_of_its_role(tmp_path: Path) -> None:
         ((call, *_),) = found(client, sql)
         client.query(f"CANCEL '{call}'").read_all()
         with pytest.raises(Cancelled):
+            held_back.result(60)
+
+
+def test_a_stream_of_keys_that_is_held_back_ends_with_its_client_and_with_the_host(tmp_path: Path) -> None:
+    rows = pa.table({"id": pa.array(range(100), pa.int64()), "text": ["x" * 1000] * 100})
+    append_table(Changelog.open(str(tmp_path / "changelog")), define_store("t", rows.schema, ["id"]), rows)
+    token = add_token(tmp_path / "tokens.toml", "ann", ["slow"], {}, None)
+    roles = '[roles.slow]\nstores = ["*"]\nmax_result_bytes_per_second = 100\n'
+    (tmp_path / "security.toml").write_text(f'[security]\ntokens = "tokens.toml"\n{roles}')
+    options = HostOptions(
+        str(tmp_path / "changelog"),
+        tmp_path / "data",
+        port=0,
+        grace_seconds=0.1,
+        security=tmp_path / "security.toml",
+    )
+    with (
+        ThreadPoolExecutor(1) as pool,
+        start_host(options) as host,
+        Client(ConnectionOptions((host.uri,), token), timeout_seconds=60) as client,
+    ):
+
+        def looked_up() -> int:
+            """How many rows the host has found so far, whether they were sent or not."""
+            assert host._server is not None
+            return sum(each.rows for each in host._server.figures().totals.classes.values())
+
+        gone = client.keys("t")
+        assert gone.get_many(range(100)).num_rows == 100
+        held_back = pool.submit(gone.get_many, range(100))
+        wait_until(lambda: looked_up() == 200)
+        gone._reader.cancel()
+        with pytest.raises(LivestateError):
+            held_back.result(60)
+        wait_until(lambda: host.open_key_streams == 0)
+        held_back = pool.submit(client.keys("t").get_many, range(100))
+        wait_until(lambda: looked_up() == 300)
+        assert host.stop()
+        with pytest.raises(Unavailable, match="host is stopping"):
             held_back.result(60)
 
 
