@@ -14,6 +14,7 @@ from pyarrow import flight
 
 from engine.access.principal import Permission, Principal
 from engine.deadline import DeadlineWatcher
+from engine.duckdb.results import slice_batches
 from engine.errors import InvalidInput, LivestateError, Unavailable, Unsupported
 from engine.model.schema import GroupName
 from engine.processes.call_core import CALL_CORE
@@ -32,7 +33,7 @@ from flight_server.server.fragment_calls import FragmentRunner, Fragments
 from flight_server.server.key_streams import KeyStreams
 from flight_server.server.ledger import Ledger
 from flight_server.server.limits import ServerLimits
-from flight_server.server.result_streams import WRITE_OPTIONS
+from flight_server.server.result_streams import TABLE_BYTES, WRITE_OPTIONS
 from flight_server.server.running_calls import Calls
 from flight_server.server.server_figures import ServerFigures
 from flight_server.server.sessions import CallerFactory, OpenHandshake
@@ -281,7 +282,9 @@ class LivestateServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow 
         table = catalog.command_table(name, message, source)
         if table is None:
             raise _refusal(name)
-        return flight.RecordBatchStream(table, WRITE_OPTIONS)
+        # The schemas of all stores may be more than drivers take in one message.
+        batches = list(slice_batches(iter(table.to_batches()), TABLE_BYTES))
+        return flight.RecordBatchStream(pa.Table.from_batches(batches, table.schema), WRITE_OPTIONS)
 
     def _statements_for(self, context: Any) -> Statements:
         """What answers the statements of whoever calls."""

@@ -15,6 +15,7 @@ import pytest
 from adbc_driver_flightsql import DatabaseOptions
 from adbc_driver_manager import InternalError
 from adbc_driver_manager.dbapi import Connection
+from pyarrow import flight
 
 from engine.changelog import Changelog, open_appender
 from engine.model.schema import define_store
@@ -22,6 +23,9 @@ from engine.replica.follower import FollowerOptions
 from engine.state.state_options import MIB, StateOptions
 from flight_server.client.client import Client
 from flight_server.host.host import Host, HostOptions
+from flight_server.server.result_streams import TABLE_BYTES
+from flight_server.wire.messages import new, pack
+from flight_server.wire.tickets import Command
 from tests.support.started_host import start_host
 
 COLUMNS = 999
@@ -154,3 +158,24 @@ def test_a_row_that_is_larger_than_what_the_driver_takes_by_itself(tmp_path: Pat
             assert ask(connection, "SELECT * FROM huge").equals(table)
         with Client(host.uri) as client:
             assert client.query("SELECT * FROM huge").read_all().equals(table)
+
+
+def test_the_columns_of_many_stores_are_more_than_one_message(tmp_path: Path) -> None:
+    names = [f"a_column_with_a_name_of_{'many' * 100}_letters_{place:03}" for place in range(500)]
+    schema = pa.schema([("id", pa.int64()), *((name, pa.int64()) for name in names)])
+    stores = [
+        define_store(f"store_{place:02}", schema, ["id"], partitions=1, group="g") for place in range(32)
+    ]
+    with open_appender(Changelog.open(str(tmp_path / "changelog")), stores) as appender:
+        appender.append({stores[0].name: schema.empty_table()})
+    with (
+        start_host(HostOptions(str(tmp_path / "changelog"), tmp_path / "data", port=0)) as host,
+        flight_sql.connect(host.uri, autocommit=True) as connection,
+        flight.connect(host.uri) as client,
+    ):
+        command = pack(new("CommandGetTables", include_schema=True))
+        sizes = [chunk.data.nbytes for chunk in client.do_get(flight.Ticket(Command(command).to_bytes()))]
+        assert sum(sizes) > 16 * MIB
+        assert max(sizes) <= TABLE_BYTES
+        (found,) = connection.adbc_get_objects(depth="columns").read_all()["catalog_db_schemas"][0].as_py()
+        assert [len(table["table_columns"]) for table in found["db_schema_tables"]] == [501] * 32
