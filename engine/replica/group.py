@@ -528,7 +528,9 @@ class FollowedGroup:
         self._partitions.open(definitions.values())
         opened = self._partitions.opened.partitions_of(definitions)
         self._committed_at = None
-        self._begin(opened, self._newest_committed(opened))
+        newest = self._newest_committed(opened)
+        self._reporter.lower_newest(newest)
+        self._begin(opened, newest)
         self._has_diverged, self._is_unpublished = False, True
         self._report()
 
@@ -556,7 +558,7 @@ class FollowedGroup:
             return True
         if not commits:
             self._state = self._state.await_news(self._setup.clock())
-            if self._state.stage is Stage.BUILDING and self._main.epoch < self._state.target:
+            if self._main.epoch < self._reporter.newest_known:
                 self._lower_target()
             return False
         newest = self._apply_found(Track.MAIN)
@@ -571,14 +573,15 @@ class FollowedGroup:
         return True
 
     def _lower_target(self) -> None:
-        """Be content with what the changelog has, where it has lost its end on the way to the target."""
+        """Be content with what the changelog has, where it has lost its end before that was applied here."""
         commit = self._changelog.read_commit(self.group, self._main.epoch)
         if commit is None or self._main.digest not in ("", commit.digest):
             return  # what follows was dropped, or is of another history: doubts find that
         newest = self._changelog.newest_epoch(self.group, commit.epoch)
         if needs_check([*self._main.partitions.values(), *self._late.partitions.values()], newest):
             raise diverged_error(self.group, newest)  # one of them is ahead, on what the changelog has lost
-        if newest < self._state.target:
+        self._reporter.lower_newest(newest)
+        if self._state.stage is Stage.BUILDING and newest < self._state.target:
             self._state = self._state.lower_target(newest)
             self._committed_at, self._is_unpublished = commit.committed_at, True
 

@@ -37,6 +37,12 @@ class GroupReporter:
         """Take note of a committed epoch; it comes with the next report."""
         self.newest_known = max(self.newest_known, epoch)
 
+    def lower_newest(self, epoch: Epoch) -> None:
+        """Take note that the changelog has lost what was committed behind an epoch; it comes with the next
+        report.
+        """
+        self.newest_known = min(self.newest_known, epoch)
+
     def note_look(self, looked_at: int, unread_since: int | None) -> None:
         """Report a look at the changelog.
 

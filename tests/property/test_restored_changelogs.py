@@ -20,12 +20,13 @@ from engine.changelog.commit import BEFORE_FIRST
 from engine.changelog.layout import FORMAT_PATH, commit_path, snapshots_path
 from engine.changelog.skipping import skip_epoch
 from engine.changelog.store_drops import drop_store
-from engine.errors import LivestateError
+from engine.errors import LivestateError, Unavailable
 from engine.model.partitioning import partition_of
 from engine.model.schema import Epoch, PartitionId
 from engine.replica import catch_up, follower
 from engine.replica.follower import Follower
 from engine.replica.group_setup import ASIDE
+from engine.state.partition import PartitionStore
 from tests.support.following import GROUP, OPTIONS, contents, define, run_follower
 from tests.support.seeds import seeded_random
 from tests.support.waiting import wait_until
@@ -137,8 +138,9 @@ class World:
         self._resources.close()
 
     def wait(self) -> None:
-        """Until the host has what the changelog has."""
+        """Until the host has what the changelog has, and knows of nothing newer."""
         wait_until(lambda: read(self.follower) == (self.newest, self.amounts), WAIT_SECONDS)
+        wait_until(lambda: self.follower.report()[0][GROUP].newest_known == self.newest, WAIT_SECONDS)
 
 
 def read(follower: Follower) -> tuple[Epoch, Amounts] | None:
@@ -211,6 +213,24 @@ def test_partitions_that_are_the_same_in_both_are_kept(world: World) -> None:
     world.wait()
     put_aside = {path.parent.name for path in (world.root / "data" / ASIDE).rglob("CURRENT")}
     assert len(put_aside) == 1
+
+
+def test_a_host_that_was_behind_what_was_lost_is_not_behind_any_more(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.wait()
+    world.copy()
+
+    def fail(*_: object, **__: object) -> None:
+        raise Unavailable("The disk does not answer.")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(PartitionStore, "apply", fail)
+        world.append({1: 7})
+        world.append({1: 8})
+        wait_until(lambda: world.follower.report()[0][GROUP].newest_known == world.newest, WAIT_SECONDS)
+        world.restore(0)
+    world.wait()
 
 
 def test_a_host_without_its_changelog_answers_what_it_has(world: World) -> None:
