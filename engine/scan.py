@@ -351,7 +351,9 @@ class StoreSource(Protocol):
     """Where a query gets its stores."""
 
     def definitions(self) -> Mapping[StoreName, StoreDefinition]:
-        """All stores that can be asked now, as they are at the newest epoch that can be read."""
+        """All stores that can be asked now, as they are at the newest epoch that can be read. Another mapping
+        whenever they may have been others at any epoch.
+        """
 
     def definitions_of(self, generations: Mapping[GroupName, int]) -> Mapping[StoreName, StoreDefinition]:
         """All stores that can be asked now, some of them as they are at other epochs.

@@ -154,6 +154,11 @@ class FollowedGroup:
             return True
 
     @property
+    def times_forgotten(self) -> int:
+        """How often what was decided of the group was forgotten: it may be of another history."""
+        return self._changelog.amendments(self.group).times_forgotten
+
+    @property
     def has_caught_up(self) -> bool:
         """Whether all partitions that are held here could be read once, at the target or behind it."""
         return self._state.has_caught_up

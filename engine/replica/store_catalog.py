@@ -25,12 +25,15 @@ class StoreCatalog:
         tables: What names of SQL mean: the stores of these names, unless they were switched.
         owners: The group of each store.
         groups: All groups, those included of which nothing can be read yet.
+        histories: How often the history of each group was forgotten: with the same stores now, they may have
+            been others before.
     """
 
     definitions: StoreDefinitions
     tables: StoreDefinitions
     owners: Mapping[StoreName, FollowedGroup]
     groups: tuple[FollowedGroup, ...]
+    histories: tuple[int, ...] = ()
 
     def renew(
         self,
@@ -53,10 +56,12 @@ class StoreCatalog:
         tables = {
             name: store for name, store in (definitions | switched).items() if name not in damaged_names
         }
-        if definitions == self.definitions and tables == self.tables and all_groups == self.groups:
-            return self
         owners = {name: group for group in all_groups for name in group.definitions}
-        return StoreCatalog(definitions, tables if tables != definitions else definitions, owners, all_groups)
+        histories = tuple(group.times_forgotten for group in all_groups)
+        found = StoreCatalog(
+            definitions, tables if tables != definitions else definitions, owners, all_groups, histories
+        )
+        return self if found == self else found
 
     def definitions_of(self, generations: Mapping[GroupName, int]) -> StoreDefinitions:
         """As `StoreSource.definitions_of`."""

@@ -23,8 +23,8 @@ class Shapes:
 
     def __init__(self, source: StoreSource) -> None:
         self._source = source
-        # What was found stays true for ever.
-        self._known: dict[tuple[StoreName, int], int] = {}
+        # What was found stays true until stores are others: the changelog may have been restored.
+        self._known: tuple[Mapping[StoreName, StoreDefinition], dict[tuple[StoreName, int], int]] = {}, {}
 
     def fit(self, stores: Mapping[StoreName, StoreDefinition], generations: Generations) -> bool:
         """Whether stores are what they are taken to be.
@@ -47,10 +47,15 @@ class Shapes:
 
     def _shape(self, definition: StoreDefinition, generation: int) -> int:
         """The number of the shape that a store has at a generation of its group."""
+        stores = self._source.definitions()
+        known_of, known = self._known
+        if known_of is not stores:
+            known = {}
+            self._known = stores, known
         key = (definition.name, generation)
-        found = self._known.get(key)
+        found = known.get(key)
         if found is None:
-            found = self._known[key] = self._source.definitions_of({definition.group: generation})[
+            found = known[key] = self._source.definitions_of({definition.group: generation})[
                 definition.name
             ].generation
         return found

@@ -4,8 +4,9 @@ columns that were told of.
 
 from __future__ import annotations
 
+import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,12 +25,14 @@ from engine.model.partitioning import partition_of
 from engine.model.read_point import AsOfEpoch, ReadPoint
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName, define_store
 from engine.model.table_shapes import TableShape
+from engine.replica import catch_up
 from engine.replica.follower import Follower, FollowerOptions
 from engine.service import QueryOptions, QueryService, Session
 from engine.statements.shapes import Shapes
 from tests.support.following import run_follower
 from tests.support.local_cluster import Cluster, following_cluster, host_names
 from tests.support.prepared import execute_prepared
+from tests.support.waiting import wait_until_served
 
 OPTIONS = QueryOptions(memory_limit_bytes=200 << 20, threads=1)
 PARTITIONS = 8
@@ -475,6 +478,39 @@ def test_when_stores_are_what_they_are_taken_to_be(lone: Lone) -> None:
     ]
     spans = [shapes.generations_of(definitions_at(generation), {GROUP: 4})[GROUP] for generation in range(5)]
     assert spans == [range(1), range(1, 2), range(2, 4), range(2, 4), range(4, sys.maxsize)]
+
+
+def test_what_stores_were_before_the_changelog_was_restored_is_forgotten(
+    lone: Lone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catch_up, "SECONDS_BETWEEN_DOUBTS", 0.05)
+    lone.append(1)
+    place, shapes = tmp_path / "changelog", Shapes(lone.follower)
+    shutil.copytree(place, tmp_path / "copy")
+
+    def come_to_fit(shape: int, migrated: Sequence[str]) -> None:
+        """Two migrations, behind which a host reads plays in a shape, and takes it for that."""
+        changelog = Changelog.open(str(place))
+        for number, store in enumerate(migrated):
+            migrate(changelog, store, add=[f"column_{number} INTEGER"])
+        open_appender(changelog, [PLAYS, TITLES]).append(plays(2))
+
+        def fits() -> bool:
+            group = lone.follower.report()[0][GROUP]
+            definition = lone.follower.definitions()[PLAYS.name]
+            is_there = [each.generation for each in group.readable[-1:]] == [2]
+            return (
+                is_there
+                and definition.generation == shape
+                and shapes.fit({PLAYS.name: definition}, {GROUP: 2})
+            )
+
+        wait_until_served(fits)
+
+    come_to_fit(0, ["titles", "titles"])
+    shutil.rmtree(place)
+    shutil.copytree(tmp_path / "copy", place)
+    come_to_fit(1, ["plays", "titles"])
 
 
 def test_what_was_told_of_another_changelog_has_to_be_prepared_again(lone: Lone) -> None:
