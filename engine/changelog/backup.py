@@ -265,18 +265,22 @@ class _Copy:
             if end == BEFORE_FIRST:
                 self._copy_amendments(group, end, 0)
                 return end
+            exclusions = self._source.exclusions(group)
             snapshot, newest = self._start_and_end(group, end)
             try:
                 yield from self._copy_between(snapshot, newest)
             except NotFound as error:
-                # Epochs are dropped in order: behind one that is there still, nothing is missing by rights.
-                if self._source.holds(group, _first_epoch(snapshot)):
+                self._source.generation(group)
+                has_heard = self._source.exclusions(group) is not exclusions
+                # Epochs are dropped in order: behind one that is there still, nothing is missing by rights,
+                # unless it was of a store that has ended meanwhile.
+                if not has_heard and self._source.holds(group, _first_epoch(snapshot)):
                     raise Corrupt(f"{error.message} Restore the changelog from a backup.") from error
             else:
                 return end
         raise Unavailable(
-            f"Epochs of store group {group} are dropped faster than they can be copied: keep them longer, "
-            "with --snapshot-tail of livestate serve, and try again."
+            f"Epochs or stores of store group {group} are dropped faster than they can be copied: keep "
+            "epochs longer, with --snapshot-tail of livestate serve, and try again."
         )
 
     def _newest_epoch(self, group: GroupName) -> Epoch:

@@ -205,10 +205,19 @@ class Inspection:
             is_dropped = self._is_dropped(group, link.epoch)
             return InspectedEpoch(name, 0, () if is_dropped else ("it is missing.",))
         faults = _chain_faults(link) if skip_before is None else []
-        faults += row_faults(self._changelog, commit)
+        faults += self._row_faults(commit)
         if faults and self._is_dropped(group, link.epoch):
             faults = []
         return InspectedEpoch(name, commit.nbytes, tuple(faults), commit=commit)
+
+    def _row_faults(self, commit: Commit) -> list[str]:
+        """As `row_faults`, without rows of stores that were dropped since the commit was read."""
+        faults = row_faults(self._changelog, commit)
+        if not faults:
+            return []
+        self._changelog.generation(commit.group)
+        again = self._changelog.read_commit(commit.group, commit.epoch)
+        return faults if again is None or again.files == commit.files else self._row_faults(again)
 
     def read_snapshots(self, group: GroupName) -> Iterator[InspectedSnapshot]:
         """The snapshots of a group with their rows, in order.
@@ -232,13 +241,22 @@ class Inspection:
         if snapshot is None:
             is_there = epoch in snapshots.epochs()
             return InspectedSnapshot(name, 0, ("it cannot be read.",) if is_there else ())
+        faults = self._snapshot_faults(snapshot)
+        if faults and epoch not in snapshots.epochs():
+            faults = []
+        return InspectedSnapshot(name, snapshot.nbytes, tuple(faults), snapshot=snapshot)
+
+    def _snapshot_faults(self, snapshot: Snapshot) -> list[str]:
+        """What is wrong with a snapshot, without rows of stores that were dropped since it was read."""
         faults = self._history_faults(snapshot)
         for place in sorted({place for part in snapshot.parts for place in part.covers}):
             faults += self._place_faults(snapshot, *place)
         faults += self._cover_faults(snapshot)
-        if faults and epoch not in snapshots.epochs():
-            faults = []
-        return InspectedSnapshot(name, snapshot.nbytes, tuple(faults), snapshot=snapshot)
+        if not faults:
+            return []
+        self._changelog.generation(snapshot.group)
+        again = self._changelog.snapshots(snapshot.group).read(snapshot.epoch)
+        return faults if again is None or again.parts == snapshot.parts else self._snapshot_faults(again)
 
     def _history_faults(self, snapshot: Snapshot) -> list[str]:
         """Whether a snapshot is one of the epochs that the changelog has."""

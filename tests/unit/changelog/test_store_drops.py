@@ -24,6 +24,7 @@ from engine.changelog.layout import (
     commit_path,
     definition_path,
     group_path,
+    snapshot_path,
     switch_path,
 )
 from engine.changelog.local_objects import LocalObjects
@@ -420,6 +421,50 @@ def test_a_dropped_group_stays_dropped_in_a_backup(reopen: Reopen) -> None:
         assert place.definitions() == {}
         append(place, 5)
         assert stored_songs(place) == [5]
+
+
+class DroppingObjects(LocalObjects):
+    """Objects of a changelog one of whose stores is dropped when somebody comes to one of them.
+
+    Attributes:
+        path: The path of that.
+    """
+
+    path = ""
+
+    def get(self, path: str) -> pa.Buffer | None:
+        found = super().get(path)
+        if path == self.path:
+            changelog = Changelog("memory://", {}, LocalObjects(self.root))
+            if changelog.definition(PLAYS.name) is not None:
+                drop(changelog)
+                remove_dropped_stores(changelog, GROUP)
+        return found
+
+
+@pytest.mark.parametrize("has_snapshot", [False, True])
+def test_a_store_may_be_dropped_under_whoever_reads_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_snapshot: bool
+) -> None:
+    places = [tmp_path / name for name in ("read", "copied")]
+    for place in places:
+        changelog = Changelog.open(str(place))
+        prepare_large(changelog)
+        if not has_snapshot:
+            snapshots = changelog.snapshots(GROUP)
+            snapshots.retract(snapshots.epochs()[0])
+        append(changelog, 7, store=SONGS)
+        newest = changelog.snapshots(GROUP).newest_snapshot()
+    path = commit_path(GROUP, Epoch(1)) if newest is None else snapshot_path(GROUP, newest.epoch)
+    read, copied = (Changelog("memory://", {}, DroppingObjects(place)) for place in places)
+    monkeypatch.setattr(DroppingObjects, "path", path)
+    check_sound(read)
+    assert list(read.definitions()) == ["songs"]
+    backup, restored = empty_place(), empty_place()
+    list(back_up(copied, backup, {}, NOW))
+    list(restore(backup, restored, {}))
+    assert stored_songs(restored, SONGS) == [7]
+    check_sound(restored)
 
 
 def test_a_store_without_epochs_is_dropped(reopen: Reopen) -> None:
