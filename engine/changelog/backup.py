@@ -40,6 +40,7 @@ from engine.changelog.layout import (
     data_path,
     dropped_path,
     group_path,
+    is_snapshot_piece,
     mark_number,
     mark_path,
     snapshot_data_path,
@@ -190,9 +191,7 @@ def _prepare_place(place: Changelog, marks: _Marks, identity: str) -> None:
     """
     mark = marks.newest_mark()
     if mark is None:
-        if place.objects.exists(FORMAT_PATH) or any(
-            next(place.objects.list(path), None) is not None for path in (STORES_PATH, GROUPS_PATH)
-        ):
+        if not _is_empty(place.objects):
             raise InvalidInput(_taken_place(place))
         marks.write(Mark(identity))
     elif mark.identity != identity:
@@ -200,6 +199,15 @@ def _prepare_place(place: Changelog, marks: _Marks, identity: str) -> None:
             f"{place.uri} has a copy of another changelog: choose a place of its own; nothing was written "
             "there."
         )
+
+
+def _is_empty(place: Objects) -> bool:
+    """Whether a place has nothing that counts. Hosts may have begun a snapshot where a changelog was just
+    moved away.
+    """
+    if place.exists(FORMAT_PATH) or next(place.list(STORES_PATH), None) is not None:
+        return False
+    return all(is_snapshot_piece(path) for path in place.list(GROUPS_PATH))
 
 
 def _check_history(changelog: Changelog, backup: Changelog) -> None:

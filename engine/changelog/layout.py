@@ -236,6 +236,12 @@ def snapshot_data_path(group: GroupName, epoch: Epoch, name: str) -> str:
     return f"{parts_path(group, epoch)}/{name}"
 
 
+def is_snapshot_piece(path: str) -> bool:
+    """Whether an object is one of those that hosts write of a snapshot of any group before it counts."""
+    names = path.split("/")
+    return len(names) == 5 and names[0] == GROUPS_PATH and names[2] == _SNAPSHOTS
+
+
 def snapshot_epoch(group: GroupName, path: str) -> tuple[Epoch, bool] | None:
     """Which snapshot an object belongs to.
 

@@ -180,6 +180,8 @@ class SnapshotMaker:
             if view.epoch in epochs:
                 self._compare_with_snapshot(view, commit, snapshots)
             return True
+        if not self._is_of_history(view, commit):
+            return True  # and nothing is to be written where a changelog was moved away
         covered = frozenset[StorePartition]().union(*(part.covers for part in snapshots.parts(view.epoch)))
         mine = [
             place
@@ -197,11 +199,8 @@ class SnapshotMaker:
             for name, definition in view.definitions.items()
             for number in range(definition.partitions)
         ]
-        newest = self._changelog.read_commit(view.group, view.epoch)
-        if newest is None or newest.digest != commit.digest:
+        if not self._is_of_history(view, commit) or self._lacks_store(view):
             return True  # the changelog has another history by now, of which this would be no snapshot
-        if self._lacks_store(view):
-            return True
         claims = snapshots.checksums(view.epoch, commit.digest)
         if waited < self._options.silent_seconds and self._places_with_silent_hosts(view, wanted, claims):
             return False
@@ -220,6 +219,11 @@ class SnapshotMaker:
         _log.info("Group %s has a snapshot at epoch %d.", view.group, view.epoch)
         self._drop(view)
         return True
+
+    def _is_of_history(self, view: GroupView, commit: Commit) -> bool:
+        """Whether the changelog has the epoch of a view, as it was applied."""
+        found = self._changelog.read_commit(view.group, view.epoch)
+        return found is not None and found.digest == commit.digest
 
     def _lacks_store(self, view: GroupView) -> bool:
         """Whether the changelog has a store that a view lacks, as it had ended when that was made. The

@@ -540,6 +540,16 @@ def test_no_snapshot_counts_that_lacks_a_store_that_is_back_in_a_restored_change
     assert (host.amounts(ACCOUNTS), host.amounts(LIMITS)) == ({3}, {1})
 
 
+def test_no_snapshot_is_begun_where_a_changelog_was_moved_away(root: str, tmp_path: Path, host: Host) -> None:
+    append(open_appender(Changelog.open(root), [ACCOUNTS, LIMITS]), 1, ACCOUNTS)
+    host.look()
+    host.step()
+    maker = SnapshotMaker(host.changelog, SnapshotOptions(EPOCH_WEIGHT), lambda: NOW, Event())
+    Path(root).rename(tmp_path / "away")
+    assert maker.advance(*host.due[-1], 1000.0)
+    assert not Path(root).exists()
+
+
 @pytest.mark.parametrize("epochs", [0, 1, 2])
 def test_what_a_disk_has_of_a_store_that_a_restored_changelog_lacked(
     root: str, tmp_path: Path, *, epochs: int

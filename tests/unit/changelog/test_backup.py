@@ -13,10 +13,11 @@ import pytest
 
 from engine.changelog import Changelog, SnapshotRetention, open_appender
 from engine.changelog.backup import Progress, back_up, finished_mark, restore
-from engine.changelog.layout import FORMAT_PATH, MARKS_PATH, commit_path, mark_path
+from engine.changelog.layout import FORMAT_PATH, MARKS_PATH, commit_path, mark_path, snapshots_path
 from engine.changelog.local_objects import LocalObjects
 from engine.changelog.objects import open_objects
 from engine.changelog.rows import partition_rows
+from engine.changelog.snapshot import HostChecksums
 from engine.errors import Corrupt, InvalidInput, LivestateError, NotFound
 from engine.model.migration import parse_changes
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreName
@@ -381,6 +382,38 @@ def test_places_that_are_taken(local: Changelog, tmp_path: Path) -> None:
         assert (paths_of(local), paths_of(other), paths_of(backup)) == before
     with pytest.raises(InvalidInput, match="has a copy of another changelog: choose a place of its own"):
         back_up_all(local, backup)
+
+
+def test_a_place_where_hosts_have_begun_a_snapshot(local: Changelog) -> None:
+    """The changelog was moved away below them."""
+    append(local, range(3))
+    backup, place = empty_place(), empty_place()
+    back_up_all(local, backup)
+    commit = local.read_commit(GROUP, Epoch(3))
+    assert commit is not None
+    snapshots = place.snapshots(GROUP)
+    live = partition_rows(PLAYS, rows(1))
+    found = [((PLAYS.name, partition), batch) for partition, batch in live.items()]
+    snapshots.write_part(Epoch(3), {PLAYS.name: PLAYS}, EVERYWHERE, found, digest=commit.digest)
+    snapshots.write_checksums(Epoch(3), HostChecksums("a", commit.digest, {}))
+    restore_all(backup, place)
+    assert content(place) == content(local)
+    assert paths_of(place) == paths_of(backup)
+
+
+def test_a_place_with_a_snapshot_is_taken(local: Changelog) -> None:
+    append(local, range(3))
+    backup, place = empty_place(), empty_place()
+    back_up_all(local, backup)
+    take_snapshot(local, 1)
+    for path in local.objects.list(snapshots_path(GROUP)):
+        data = local.objects.get(path)
+        assert data is not None
+        place.objects.put(path, [data])
+    before = paths_of(place)
+    with pytest.raises(InvalidInput, match="choose an empty place"):
+        restore_all(backup, place)
+    assert paths_of(place) == before
 
 
 def test_what_is_not_there(local: Changelog) -> None:
