@@ -39,7 +39,8 @@ class DirectoryInspection:
         identity = changelog.identity(is_fresh=True)
         if identity is None:
             raise NotFound(
-                f"There is no changelog at {changelog.uri}: say with --changelog URI which one the host follows."
+                f"There is no changelog at {changelog.uri}: say with --changelog URI which one the host "
+                "follows."
             )
         if owner_of(directory) != identity:
             raise InvalidInput(
