@@ -30,7 +30,9 @@ from engine.errors import Corrupt, InvalidInput
 from engine.model.read_point import ReadPoint
 from engine.model.schema import Epoch, GroupName
 from engine.replica.reached_epoch import read_reached_epoch
+from engine.state.folds.distinct_sketch import is_distinct_sketch
 from engine.state.folds.quantile_sketch import QuantileSketch
+from engine.state.folds.sketches import distinct_counts
 from flight_server.wire.diagnosis_messages import parse_diagnosis
 from flight_server.wire.fragment_messages import FRAGMENT_MARK, parse_fragment
 from flight_server.wire.key_messages import (
@@ -107,6 +109,7 @@ GOLDEN_FILES: Mapping[str, tuple[str, Number]] = {
     ),
     "engine.model.schema.MIGRATED_FORMAT": MIGRATIONS,
     "engine.replica.data_directory.DIRECTORY_FORMAT": ("partitions_*/livestate.json", number_of_json),
+    "engine.state.folds.distinct_sketch._VERSION": ("sketches/*.hll", number_of_sketch),
     "engine.state.folds.quantile_sketch._VERSION": SKETCHES,
     "engine.state.folds.quantile_sketch._VERSION_OF_SINGLE": SKETCHES,
     "engine.state.formats.STATE_FORMAT": ("partitions_*/pairs.arrow", number_of_pairs),
@@ -274,6 +277,15 @@ def test_files_of_credentials_are_read() -> None:
     (user,) = parse_users((GOLDEN / "credentials" / "1.users.toml").read_text())
     assert (token.name, token.claims) == ("report", {"desk": "fx"})
     assert (user.name, user.roles) == ("ann", frozenset({"reader", "operator"}))
+
+
+@pytest.mark.parametrize(("form", "count"), [("list", 5), ("set", 100), ("table", 2992)])
+def test_distinct_sketches_of_datasketches_are_read(form: str, count: int) -> None:
+    data = (GOLDEN / "sketches" / f"1.{form}.hll").read_bytes()
+    assert is_distinct_sketch(data)
+    assert distinct_counts(pa.array([data])).to_pylist() == [count]
+    newer = data[:1] + bytes([99]) + data[2:]
+    assert not is_distinct_sketch(newer)
 
 
 def test_quantile_sketches_of_datasketches_are_read_and_written() -> None:
