@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from engine.errors import LivestateError, Unavailable
+from engine.errors import InvalidInput, LivestateError, Unavailable
 from flight_server.client.connection_options import ConnectionOptions
 from spark_pipeline.addresses import answers, free_port
 from spark_pipeline.kafka_broker import KafkaBroker
@@ -48,6 +48,9 @@ class PipelineOptions:
         port: Of that host; None for a free one.
         master: Spark's master.
         spark_settings: Settings of Spark's, by name; they win.
+
+    Raises:
+        InvalidInput: Something is said of another source.
     """
 
     pipeline: Pipeline
@@ -67,6 +70,18 @@ class PipelineOptions:
     port: int | None = None
     master: str = LOCAL_MASTER
     spark_settings: Mapping[str, str] | None = None
+
+    def __post_init__(self) -> None:
+        for option, value, sources in (
+            ("--directory", self.directory, ("files",)),
+            ("--bootstrap", self.bootstrap, ("kafka",)),
+            ("--feed and --no-feed", self.feed, ("files", "kafka")),
+        ):
+            if value is not None and self.source not in sources:
+                raise InvalidInput(
+                    f"--source {self.source} goes without {option}, for --source {' or '.join(sources)} alone: "
+                    "leave it out, or name that source."
+                )
 
 
 def run_pipeline(options: PipelineOptions) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 import time
@@ -24,6 +25,15 @@ _POLL_SECONDS = 0.25
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _NO_JAVA = "JAVA_GATEWAY_EXITED"
 _PLAN = "\n=== Streaming Query ==="
+_RAISED = re.compile(r"^(?:engine|pyspark)\.errors\.[\w.]+: (.+)$", re.MULTILINE)
+"""The last line of a traceback: what a batch was refused with, or what Spark says of it."""
+_CODES = re.compile(r"^\[[A-Z_.]+\] | SQLSTATE: \w+$")
+_LOGGERS = (
+    "org.apache.spark.executor.Executor",
+    "org.apache.spark.scheduler.TaskSetManager",
+    "org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution",
+)
+"""Of those who log why a batch failed, on hundreds of lines: it is told when the query has ended."""
 LOCAL_MASTER = "local[2]"
 _SETTINGS = {
     # Plans of batches of some thousand rows are not worth planning again with what their stages made.
@@ -141,7 +151,7 @@ def _start_session(name: str, master: str, given: Mapping[str, str]) -> SparkSes
         builder = builder.config(setting, value)
     try:
         with _shield:
-            return builder.getOrCreate()
+            return _without_traces(builder.getOrCreate())
     except PySparkRuntimeError as error:
         if error.getCondition() != _NO_JAVA:
             raise
@@ -152,6 +162,16 @@ def _start_session(name: str, master: str, given: Mapping[str, str]) -> SparkSes
     except Py4JJavaError as error:
         reason = str(error.java_exception.getMessage()).partition("\n")[0].rstrip(".")
         raise Unavailable(f"Spark did not start with the master {master}: {reason}.") from error
+
+
+def _without_traces(spark: SparkSession) -> SparkSession:
+    """A session whose driver does not log why a batch failed."""
+    machine = spark._jvm  # noqa: SLF001
+    assert machine is not None
+    logging = machine.org.apache.logging.log4j
+    for name in _LOGGERS:
+        logging.core.config.Configurator.setLevel(name, logging.Level.OFF)
+    return spark
 
 
 def run_until(
@@ -202,5 +222,7 @@ def end(stop: Stop, spark: SparkSession, query: StreamingQuery, *, catch_up: boo
 
 
 def _end_message(error: BaseException | None) -> str:
-    # Behind the reason Spark lists offsets and the plan.
-    return f"The streaming query ended: {str(error).partition(_PLAN)[0].rstrip()}"
+    # Behind the reason Spark lists the lines of Java that it passed, offsets and the plan.
+    text = str(error).partition(_PLAN)[0].partition("\n\tat ")[0].rstrip()
+    raised = _RAISED.findall(text)
+    return f"The streaming query ended: {_CODES.sub('', raised[-1]) if raised else text}"

@@ -62,6 +62,28 @@ def test_one_command_makes_events_keeps_stores_and_asks(tmp_path: Path) -> None:
     check_answers(pipeline, uri, {topic.name: topic.events(0, made)}, tmp_path / "hosts")
 
 
+def test_a_line_that_is_no_event_ends_a_job_with_one_sentence(tmp_path: Path) -> None:
+    lines = ['{"user_id": 1, "page": "a", "event_time": "2026-01-01T00:00:00Z"}', "no event"]
+    (tmp_path / "events" / "activity").mkdir(parents=True)
+    (tmp_path / "events" / "activity" / "some.json").write_text("\n".join(lines))
+    files = ["--source", "files", "--format", "json", "--directory", str(tmp_path / "events")]
+    command = [*COMMAND, "user_sessions", *files, "--duration", "100"]
+    done = subprocess.run(
+        command,
+        cwd=decoy_modules(tmp_path / "decoys"),
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == (
+        "Error: The streaming query ended: Store sessions: the time event_time of an event is null; a key "
+        "must not be null."
+    )
+    assert not [line for line in done.stderr.splitlines() if "Traceback" in line or "\tat " in line]
+
+
 # The demo is ended in the other ways.
 @pytest.mark.parametrize("words", ["After", "Ask it yourself"], ids=["as it answers", "as it starts"])
 def test_who_ends_all_processes_at_once_hears_no_complaints(tmp_path: Path, words: str) -> None:

@@ -46,6 +46,14 @@ def test_help_teaches_all_sources() -> None:
     [
         (["no_such_pipeline"], 2, "There is no pipeline 'no_such_pipeline'; there are music_charts, risk,"),
         (["risk", "--source", "queue"], 2, "'queue' is not one of"),
+        (
+            ["risk", "--directory", "/tmp"],
+            1,
+            "--source rate goes without --directory, for --source files alone",
+        ),
+        (["risk", "--source", "kafka", "--directory", "/tmp"], 1, "--source kafka goes without --directory"),
+        (["risk", "--source", "files", "--bootstrap", "b:1"], 1, "--source files goes without --bootstrap"),
+        (["risk", "--feed"], 1, "goes without --feed and --no-feed, for --source files or kafka alone"),
         (["risk", "--spark-conf", "memory=4g"], 2, "'memory=4g' is not like spark.executor.memory=4g."),
         (
             ["risk", "--source", "kafka", "--bootstrap", "127.0.0.1:1", "--no-feed"],
