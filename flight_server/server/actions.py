@@ -220,7 +220,14 @@ class Actions:
         check_command(body, self._service.longest_text_bytes)
         message = _unpack_expected("ActionCreatePreparedStatementRequest", body)
         statements = self._statements.for_principal(self._callers.principal(context))
-        return [pack(statements.prepare(statements.statement_of_query(context, message), context))]
+        try:
+            return [pack(statements.prepare(statements.statement_of_query(context, message), context))]
+        except Unsupported as error:
+            if "?" not in message.query and "$" not in message.query:
+                raise
+            # Python's driver takes UNIMPLEMENTED for a host that prepares nothing, and goes on to bind values
+            # to nothing; without values it asks once more and tells what that gives.
+            raise InvalidInput(error.message) from error
 
     def _service_for(self, context: Any) -> QueryService:
         """What answers whoever calls."""

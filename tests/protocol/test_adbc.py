@@ -111,6 +111,22 @@ def test_parameters_that_do_not_fit_are_refused(adbc: Connection) -> None:
     assert ask((1,)) == [("one",)]
 
 
+@pytest.mark.parametrize(
+    ("sql", "message"),
+    [
+        ("DELETE FROM songs WHERE song_id = ?", "statements only read"),
+        ("INSERT INTO songs VALUES (?, 'four', 4)", "statements only read"),
+        ("UPDATE songs SET plays = ?", "statements only read"),
+        ("SELECT 1; SELECT ?", "One statement"),
+        ("SELECT * FROM songs TABLESAMPLE bernoulli(?)", "sampling"),
+        ("SELECT CAST(? AS BIT)", "BIT"),
+    ],
+)
+def test_what_is_refused_with_parameters_is_told(adbc: Connection, sql: str, message: str) -> None:
+    with adbc.cursor() as cursor, pytest.raises(ProgrammingError, match=message):
+        cursor.execute(sql, (5,))
+
+
 def test_writing_is_refused(adbc: Connection) -> None:
     with adbc.cursor() as cursor, pytest.raises(NotSupportedError, match="read-only"):
         cursor.executemany("SELECT ?", [(1,), (2,)])
