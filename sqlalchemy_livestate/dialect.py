@@ -23,7 +23,10 @@ from sqlalchemy_livestate.types import Binary, type_of
 MAIN = "main"
 _AUTOCOMMIT = "AUTOCOMMIT"
 _VERSION = re.compile(r"\d+")
-_LOST = re.compile(r"UNAVAILABLE|[Cc]onnection (?:closed|refused|reset)")
+_LOST = re.compile(
+    r"UNAVAILABLE|[Cc]onnection (?:closed|refused|reset)|The log-in [a-z ]{1,30}: log in again"
+)
+"""What says that a new connection may do better: a log-in ends, and each connection has its own."""
 _NAMES = "SELECT table_name FROM information_schema.tables WHERE table_schema = :schema ORDER BY table_name"
 _SCHEMAS = (
     "SELECT schema_name FROM information_schema.schemata WHERE catalog_name = current_database() "
@@ -118,7 +121,7 @@ class LivestateDialect(default.DefaultDialect):
         return True
 
     def is_disconnect(self, e: Exception, connection: Any, cursor: Any) -> bool:
-        """Whether an error says that the host is gone."""
+        """Whether an error says that the host is gone, or that the connection's log-in has ended."""
         return isinstance(e, self.import_dbapi().Error) and _LOST.search(str(e)) is not None
 
     # What there is

@@ -22,6 +22,7 @@ from flight_server.host.host import Host, HostOptions
 from tests.protocol.conftest import SONGS, TYPED
 from tests.support.certificate import Certificate
 from tests.support.started_host import start_host
+from tests.support.waiting import wait_until
 
 MAY = dt.datetime(2024, 5, 1)  # noqa: DTZ001 - a TIMESTAMP has no zone
 
@@ -233,3 +234,35 @@ def test_a_host_with_tls_lets_in_who_has_a_token_or_a_password(
             engine.dispose()
         with pytest.raises(sa.exc.DatabaseError, match="token"):
             sa.create_engine(f"livestate://{place}?{roots}").connect()
+
+
+def test_a_connection_whose_log_in_has_ended_is_replaced(tmp_path: Path) -> None:
+    store = define_store("songs", SONGS.schema, ["song_id"], partitions=1)
+    append_table(Changelog.open(str(tmp_path / "changelog")), store, SONGS)
+    add_user(tmp_path / "users.toml", "ann", "a long password", ["reader"], {})
+    security = tmp_path / "security.toml"
+    security.write_text('[security]\nusers = "users.toml"\nsession_seconds = 3\n')
+    options = HostOptions(str(tmp_path / "changelog"), tmp_path / "data", port=0, security=security)
+
+    def user_of(engine: sa.Engine) -> object:
+        with engine.connect() as connection:
+            return connection.execute(sa.text("SELECT current_user")).scalar()
+
+    with start_host(options) as host:
+        url = host.uri.replace("grpc://", "livestate://ann:a%20long%20password@")
+        pinged, plain = sa.create_engine(url, pool_pre_ping=True), sa.create_engine(url)
+        assert user_of(pinged) == user_of(plain) == "ann"
+
+        def has_ended() -> bool:
+            try:
+                user_of(plain)
+            except sa.exc.DBAPIError as error:
+                assert error.connection_invalidated
+                return True
+            return False
+
+        wait_until(has_ended, pause_seconds=0.1)
+        assert user_of(plain) == "ann"
+        assert user_of(pinged) == "ann"
+        for engine in (pinged, plain):
+            engine.dispose()
