@@ -304,8 +304,16 @@ class Actions:
 
     def _hold(self, context: Any, body: bytes) -> Iterable[bytes]:
         epochs, seconds = _parse_hold(body)
-        self._ledger.note_hold(self._callers.principal(context), epochs, seconds)
-        self._service_for(context).source.hold(epochs, seconds)
+        principal, source = self._callers.principal(context), self._service_for(context).source
+        not_held = set(self._ledger.note_hold(principal, epochs, seconds))
+        try:
+            for group, epoch in epochs.items():
+                source.hold({group: epoch}, seconds)
+                not_held.discard(group)
+        except LivestateError:
+            for group in not_held:
+                self._ledger.forget_hold(principal, group, epochs[group])
+            raise
         return []
 
     def _scrub(self, context: Any, body: bytes) -> Iterable[bytes]:

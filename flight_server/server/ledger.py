@@ -89,7 +89,9 @@ class Ledger:
                 "too."
             )
 
-    def note_hold(self, principal: Principal, epochs: Mapping[GroupName, Epoch], seconds: float) -> None:
+    def note_hold(
+        self, principal: Principal, epochs: Mapping[GroupName, Epoch], seconds: float
+    ) -> frozenset[GroupName]:
         """Take note that somebody holds epochs, maybe for longer than before.
 
         Args:
@@ -97,16 +99,20 @@ class Ledger:
             epochs: By store group.
             seconds: How long from now on.
 
+        Returns:
+            Groups of which it did not hold this epoch before.
+
         Raises:
             LimitExceeded: They are more than its roles allow together with those that it holds.
         """
         limit = principal.limits.get(LimitName.HELD_EPOCHS)
         if limit is None:
-            return
+            return frozenset()
         now = self._clock()
         with self._lock:
             own = _find(self._held, principal.name, {})
             held = {each: until for each, until in own.items() if until > now}
+            new = frozenset(group for group, epoch in epochs.items() if (group, epoch) not in held)
             held |= {each: max(held.get(each, 0.0), now + seconds) for each in epochs.items()}
             if len(held) > limit.most:
                 raise LimitExceeded(
@@ -114,6 +120,12 @@ class Ledger:
                     f"{limit.role} ({LimitName.HELD_EPOCHS.value}): wait until some are let go."
                 )
             self._held[principal.name] = held
+        return new
+
+    def forget_hold(self, principal: Principal, group: GroupName, epoch: Epoch) -> None:
+        """Take a note of `note_hold` back: the epoch could not be held."""
+        with self._lock:
+            self._held.get(principal.name, {}).pop((group, epoch), None)
 
     def _pace(self, principal: Principal, name: LimitName, limit: Limit) -> Pace:
         with self._lock:

@@ -17,7 +17,7 @@ import pytest
 from engine.access.principal import EngineLimit, Limit, LimitName, Principal, Proof
 from engine.changelog import Changelog, append_table
 from engine.cluster.fragments import FragmentRequest
-from engine.errors import Cancelled, LimitExceeded, LivestateError, Unavailable
+from engine.errors import Cancelled, LimitExceeded, LivestateError, NotFound, Unavailable
 from engine.model.schema import Epoch, GroupName, define_store
 from engine.service import QueryOptions
 from flight_server.cli.credentials import add_token
@@ -92,6 +92,9 @@ def test_each_limit_is_told_by_name_and_role(host: tuple[Host, str]) -> None:
             with pytest.raises(LimitExceeded, match=r"role desk may have \(max_key_streams\)"):
                 ann.keys("trades").get(3)
         group = TRADES.group
+        for refused in (f'"{group}": 999', '"nothing": 1'):
+            with pytest.raises((NotFound, Unavailable)):
+                ann.act("livestate.hold", f'{{"epochs": {{{refused}}}, "seconds": 60}}'.encode())
         ann.act("livestate.hold", f'{{"epochs": {{"{group}": 2}}, "seconds": 60}}'.encode())
         ann.act("livestate.hold", f'{{"epochs": {{"{group}": 2}}, "seconds": 60}}'.encode())
         with pytest.raises(LimitExceeded, match=r"more than the 1 of the role desk \(max_held_epochs\)"):
