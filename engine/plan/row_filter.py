@@ -109,7 +109,13 @@ def _condition(definition: StoreDefinition, text: str, claims: Mapping[str, Clai
         "where",
     }:
         raise refusal
-    condition, values = _put_claims(tree.args["where"].this, claims)
+    try:
+        condition, values = _put_claims(tree.args["where"].this, claims)
+    except (OverflowError, UnicodeEncodeError, pa.ArrowException) as error:
+        raise InvalidInput(
+            f"The rows of store {definition.name} cannot be told by {text[:200]!r} with these claims: "
+            "numbers have 64 bits at the most, and texts are Unicode."
+        ) from error
     if condition is None:
         return NO_ROW
     test = _ConditionReader(definition, Arguments(tuple(values))).test(condition)

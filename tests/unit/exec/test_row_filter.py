@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from engine.access.claims import Claim
+from engine.errors import InvalidInput
 from engine.exec.kernels import passing_rows, row_mask
 from engine.model.schema import define_store
 from engine.plan.row_filter import row_filter
@@ -97,3 +98,11 @@ def test_nothing_is_in_an_empty_list_of_claims() -> None:
 @pytest.mark.parametrize(("text", "like"), OF_CLAIMS)
 def test_conditions_of_claims(text: str, like: str) -> None:
     assert ids(text) == expected_ids(like)
+
+
+@pytest.mark.parametrize("claim", [2**70, -(2**70), "\ud800", ("x", "\ud800")])
+def test_a_claim_that_no_column_can_have_is_refused(claim: Claim) -> None:
+    with pytest.raises(InvalidInput, match="numbers have 64 bits at the most"):
+        row_filter(
+            STORE, ["b IN claim('it')" if isinstance(claim, tuple) else "b < claim('it')"], {"it": claim}
+        )
