@@ -27,6 +27,7 @@ rows = "desk = claim('desk')"
 
 from __future__ import annotations
 
+import json
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -42,6 +43,8 @@ ASYMMETRIC_ALGORITHMS = ("RS256", "RS384", "RS512", "ES256", "ES384", "ES512", "
 """What signs a JWT by a key that hosts cannot sign with themselves (RFC 7518, RFC 8037)."""
 SECRET_ALGORITHMS = ("HS256", "HS384", "HS512")
 """What signs it by a secret that hosts share with whoever makes them."""
+MOST_CLAIM_BYTES, MOST_CLAIM_TEXTS = 1 << 19, 30_000
+"""Of all claims of an entry: hosts send them to each other with each part of a statement."""
 LONGEST_NAME = 256
 """Characters in the name of a principal, a role or a claim."""
 LEAST_ENGINE_BYTES = 16 << 20
@@ -496,6 +499,12 @@ def _claims(where: str, table: Mapping[str, Any]) -> Mapping[str, Claim]:
                 "an array of texts."
             )
         found[name] = claim
+    texts = sum(len(claim) for claim in found.values() if isinstance(claim, tuple))
+    if texts > MOST_CLAIM_TEXTS or len(json.dumps(found)) > MOST_CLAIM_BYTES:
+        raise InvalidInput(
+            f"{where} has claims of more than {MOST_CLAIM_TEXTS:,} texts or {MOST_CLAIM_BYTES:,} bytes: give "
+            "the stores a column for what these have in common, and claim that."
+        )
     return found
 
 

@@ -202,6 +202,14 @@ def test_tokens_that_cannot_be_are_refused(entry: str, words: str) -> None:
         parse_tokens(f"version = 1\n[[tokens]]\n{entry}\n")
 
 
+@pytest.mark.parametrize("texts", [["x"] * 30_001, ["x" * 1000] * 600])
+def test_claims_that_hosts_cannot_send_to_each_other_are_refused(texts: list[str]) -> None:
+    entry = f'sha256 = "{DIGEST}"\nname = "n"\nroles = []\nclaims = {{ desks = {texts[:-1000]} }}'
+    assert parse_tokens(f"version = 1\n[[tokens]]\n{entry}\n")
+    with pytest.raises(InvalidInput, match="more than 30,000 texts or 524,288 bytes"):
+        parse_tokens(f"version = 1\n[[tokens]]\n{entry.replace(str(texts[:-1000]), str(texts))}\n")
+
+
 @pytest.mark.parametrize("text", ["", "version = 2", "version = true", "tokens = []"])
 def test_a_file_of_another_format_is_refused(text: str) -> None:
     with pytest.raises(InvalidInput, match="must say version = 1"):
