@@ -242,8 +242,9 @@ def _refuse_history(reading: GroupReading, epoch: Epoch) -> NotFound:
 def _refuse_epoch(reading: GroupReading, epoch: Epoch) -> tuple[LivestateError, bool]:
     if epoch > reading.newest_known:
         return NotFound(
-            f"Epoch {epoch} of group {reading.group} is not committed; the newest is {reading.newest_known}. "
-            "To wait for an epoch, ask for min_epoch."
+            f"Epoch {epoch} of group {reading.group} is not known to be committed; the newest known one is "
+            f"{reading.newest_known}. If it was committed just now, ask again shortly, or ask for min_epoch, "
+            "which waits."
         ), False
     gone = _gap(reading, epoch, reading.hosts_behind(epoch))
     if gone is not None:

@@ -216,7 +216,7 @@ def test_wishes_for_epochs_wait_as_well(
         host.gate.open()
         assert [each.result(PATIENCE_SECONDS) for each in waiting] == [EPOCHS] * len(answered)
         for read_point in refused:
-            with pytest.raises(NotFound, match=r"is not retained|is not committed"):
+            with pytest.raises(NotFound, match=r"is not retained|is not known to be committed"):
                 host.ask(COUNT, PATIENCE_SECONDS, parse_read_point(**read_point))
 
 

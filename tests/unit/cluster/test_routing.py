@@ -346,8 +346,8 @@ def test_as_of_epoch() -> None:
             NotFound,
             False,
             (
-                "Epoch 9 of group music is not committed; the newest is 8. To wait for an epoch, ask for "
-                "min_epoch."
+                "Epoch 9 of group music is not known to be committed; the newest known one is 8. If it was "
+                "committed just now, ask again shortly, or ask for min_epoch, which waits."
             ),
         ),
     ],
