@@ -9,7 +9,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -74,14 +74,15 @@ def open_rows(file: Path, file_format: FileFormat, types: Mapping[str, pa.DataTy
     Args:
         file: The file.
         file_format: Its format.
-        types: Types of CSV columns by name; the others are inferred from the file's first megabyte.
+        types: Types of columns by name. The others are those of the file, or in CSV inferred from its first
+            megabyte.
 
     Returns:
         The rows, not read yet.
 
     Raises:
         NotFound: There is no such file, or it may not be read.
-        InvalidInput: It is not of that format, or has two columns of a name.
+        InvalidInput: It is not of that format, has two columns of a name, or lacks one whose type is given.
     """
     open_kind: Mapping[FileFormat, Callable[[], RowFile]] = {
         "parquet": lambda: _open_parquet(file),
@@ -97,7 +98,42 @@ def open_rows(file: Path, file_format: FileFormat, types: Mapping[str, pa.DataTy
     twice = next((name for name, count in Counter(rows.schema.names).items() if count > 1), None)
     if twice is not None:
         raise InvalidInput(f"{file.name} has more than one column {twice!r}: give each a name of its own.")
-    return rows
+    missing = [name for name in types if name not in rows.schema.names]
+    if missing:
+        raise InvalidInput(
+            f"{file.name} has no column {', '.join(missing)}; it has {', '.join(rows.schema.names)}."
+        )
+    return rows if file_format == "csv" else _retyped(file, rows, types)
+
+
+def _retyped(file: Path, rows: RowFile, types: Mapping[str, pa.DataType]) -> RowFile:
+    """The same rows; the columns with these names have these types."""
+    changed = {name: kind for name, kind in types.items() if rows.schema.field(name).type != kind}
+    if not changed:
+        return rows
+    schema = pa.schema([(column.name, changed.get(column.name, column.type)) for column in rows.schema])
+    return replace(rows, schema=schema, batches=_cast_batches(file, rows.batches, changed, schema))
+
+
+def _cast_batches(
+    file: Path, batches: Iterator[pa.RecordBatch], types: Mapping[str, pa.DataType], schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    before = 0
+    for batch in batches:
+        for name, arrow_type in types.items():
+            place = _first_that_fails(batch.column(name), arrow_type)
+            if place is not None:
+                value = batch.column(name)[place].as_py()
+                raise InvalidInput(
+                    f"{file.name}, row {before + place + 1:,}, column {name}: {value!r} is not a "
+                    f"{_type_name(arrow_type)}; correct it."
+                )
+        columns = [
+            batch.column(column.name).cast(column.type) if column.name in types else batch.column(column.name)
+            for column in schema
+        ]
+        yield pa.RecordBatch.from_arrays(columns, schema=schema)
+        before += batch.num_rows
 
 
 def _first_line(error: Exception) -> str:
@@ -214,13 +250,7 @@ class _LongerFile(io.RawIOBase):
 
 
 def _open_csv(file: Path, types: Mapping[str, pa.DataType]) -> RowFile:
-    names = _csv_names(file)
-    watch = _RowWatch(len(names))
-    missing = [name for name in types if name not in names]
-    if missing:
-        raise InvalidInput(
-            f"{file.name} has no column {', '.join(missing)}; its first line names {', '.join(names)}."
-        )
+    watch = _RowWatch(len(_csv_names(file)))
     try:
         with watch.in_silence():
             reader = _csv_reader(file, types, watch)

@@ -37,7 +37,7 @@ class LoadOptions:
         partitions: How many partitions; None takes 8, or what the store has.
         format: Format of the file; None goes by its name.
         batch_rows: Rows that are read and staged at once, at most.
-        types: SQL types of CSV columns by name.
+        types: SQL types of columns by name; the others are those of the file, or inferred.
         behaviour: Kind, retention and placement of a new store; of one that is there, what is given has to be
             so.
         time: Column with the time of the events, for a session store.
@@ -104,7 +104,8 @@ def load_file(
         LimitExceeded: The disk is full.
     """
     there = _existing_store(changelog, file, options)
-    rows = open_rows(file, format_of(file, options.format), _csv_types(there, options))
+    file_format = format_of(file, options.format)
+    rows = open_rows(file, file_format, _types(there, file_format, options))
     definition = _definition(there, rows.schema, options)
     progress = Progress(total=rows.rows)
     appender = open_appender(
@@ -178,10 +179,15 @@ def _existing_store(changelog: Changelog, file: Path, options: LoadOptions) -> S
     return (fitting or shapes)[-1]
 
 
-def _csv_types(there: StoreDefinition | None, options: LoadOptions) -> dict[str, pa.DataType]:
+def _types(
+    there: StoreDefinition | None, file_format: FileFormat, options: LoadOptions
+) -> dict[str, pa.DataType]:
+    """The types that columns of the file have to have. Other formats than CSV have types of their own, which
+    are made to fit those of the store later.
+    """
     known = (
         {}
-        if there is None
+        if there is None or file_format != "csv"
         else {f.name: f.type for f in _file_schema(there) if not pa.types.is_nested(f.type)}
     )
     return known | {name: parse_sql_type(text) for name, text in options.types.items()}

@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     "types",
     multiple=True,
     type=ColumnType(),
-    help="SQL type of a CSV column; inferred by default. Repeatable.",
+    help="SQL type of a column; by default the file's; what values look like in CSV. Repeatable.",
 )
 @click.option(
     "--order-by",

@@ -166,7 +166,7 @@ def test_csv_has_one_word_for_null(tmp_path: Path, changelog: Changelog) -> None
         ("id,v\n1,2\n2,x\n", r"a\.csv, row 2, column v: 'x' is not a DOUBLE; correct it\."),
         ("id,v\n1,2\n2\n", r"a\.csv, row 2: 1 values for 2 columns"),
         ("id,v\n1,2\n,3\n", "row 2: the key column id is null"),
-        ("id\n1\n", r"a\.csv has no column v; its first line names id"),
+        ("id\n1\n", r"a\.csv has no column v; it has id"),
         ("", r"a\.csv cannot be read as csv: Empty CSV file"),
     ],
 )
@@ -178,6 +178,32 @@ def test_bad_csv_says_where(tmp_path: Path, changelog: Changelog, text: str, mes
     with pytest.raises(InvalidInput, match=message):
         load_file(changelog, file, LoadOptions("t"))
     assert contents(changelog, "t") == [{"id": 1, "v": 1.0}]
+
+
+TYPED = pa.table({"id": ["007", "8"], "nothing": pa.nulls(2), "many": pa.nulls(2), "number": [1.0, 2.0]})
+
+
+@pytest.mark.parametrize("name", ["rows.parquet", "rows.arrow", "rows.arrows"])
+def test_types_are_given_to_every_format(tmp_path: Path, changelog: Changelog, name: str) -> None:
+    file = write_file(tmp_path, name, TYPED)
+    with pytest.raises(
+        InvalidInput, match="no value tells the type of the column nothing: say it, with --type"
+    ):
+        load_file(changelog, file, LoadOptions("t", ["id"]))
+    types = {"id": "BIGINT", "nothing": "VARCHAR", "many": "INTEGER[]", "number": "DECIMAL(10,2)"}
+    load_file(changelog, file, LoadOptions("t", ["id"], types=types))
+    assert [(row["id"], str(row["number"]), row["many"]) for row in contents(changelog, "t")] == [
+        (7, "1.00", None),
+        (8, "2.00", None),
+    ]
+    load_file(changelog, file, LoadOptions("t", types=types))
+    bad = write_file(tmp_path, name, pa.table({"id": [*map(str, range(100)), "x"]}))
+    with pytest.raises(InvalidInput, match=f"{name}, row 101, column id: 'x' is not a BIGINT; correct it"):
+        load_file(changelog, bad, LoadOptions("u", ["id"], types={"id": "BIGINT"}))
+    with pytest.raises(InvalidInput, match=f"{name} has no column other; it has id, nothing"):
+        load_file(
+            changelog, write_file(tmp_path, name, TYPED), LoadOptions("u", ["id"], types={"other": "BIGINT"})
+        )
 
 
 @pytest.mark.parametrize(
