@@ -134,6 +134,12 @@ class ColumnType(click.ParamType[tuple[str, str]]):
         column, equals, type_name = value.partition("=")
         if not (column and equals and type_name):
             self.fail(f"{value!r} is not like price=DECIMAL(10,2).", param, ctx)
+        from engine.model.sql_types import parse_sql_type  # noqa: PLC0415  it imports pyarrow
+
+        try:
+            parse_sql_type(type_name)
+        except InvalidInput as error:
+            self.fail(error.message, param, ctx)
         return column, type_name
 
 

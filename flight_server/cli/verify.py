@@ -31,6 +31,23 @@ class Line:
     is_progress: bool = False
 
 
+def check_place(place: str, changelog: str | None) -> None:
+    """See that a data directory comes with its changelog.
+
+    Args:
+        place: The URI of a changelog, or a data directory.
+        changelog: The URI of the changelog that belongs to a data directory.
+
+    Raises:
+        InvalidInput: It does not.
+    """
+    directory = _directory_of(place)
+    if changelog is None and directory is not None and is_data_directory(directory):
+        raise InvalidInput(
+            "This is a host's data directory: say with --changelog URI which changelog the host follows."
+        )
+
+
 def verify(place: str, changelog: str | None) -> Iterator[Line]:
     """Read everything, and say what is wrong. Nothing is written.
 
@@ -46,15 +63,12 @@ def verify(place: str, changelog: str | None) -> Iterator[Line]:
         InvalidInput: A data directory without its changelog, or with another one, or whose host runs.
         LivestateError: The changelog cannot be reached, or there is none.
     """
+    check_place(place, changelog)
     directory = _directory_of(place)
-    if directory is None or not is_data_directory(directory):
+    if directory is None or changelog is None or not is_data_directory(directory):
         inspection = Inspection(Changelog.open(place))
         yield from _lines(inspection.read(), len(inspection))
         return
-    if changelog is None:
-        raise InvalidInput(
-            "This is a host's data directory: say with --changelog URI which changelog the host follows."
-        )
     from engine.replica.directory_inspection import DirectoryInspection  # noqa: PLC0415  only this needs a host's packages
     from flight_server.host.host import lock_stopped_host  # noqa: PLC0415  likewise
 

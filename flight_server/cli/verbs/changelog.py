@@ -9,7 +9,7 @@ import click
 
 from engine.errors import InvalidInput
 from flight_server.cli.options import changelog_option, snapshot_tail_option, snapshots_kept_option
-from flight_server.cli.usage import open_changelog
+from flight_server.cli.usage import open_changelog, usage_errors
 
 
 @click.command()
@@ -29,8 +29,11 @@ def verify(place: str, changelog: str | None) -> None:
       livestate verify s3://bucket/livestate
       livestate verify /var/lib/livestate-host --changelog file:///var/lib/livestate
     """
-    from flight_server.cli.verify import verify as run_verify  # noqa: PLC0415  it imports pyarrow and obstore
+    from flight_server.cli.verify import check_place  # noqa: PLC0415  it imports pyarrow and obstore
+    from flight_server.cli.verify import verify as run_verify  # noqa: PLC0415  likewise
 
+    with usage_errors():
+        check_place(place, changelog)
     has_faults = False
     for uri in (changelog, place if "://" in place else None):
         if uri is not None:
@@ -110,7 +113,9 @@ def backup(backup: str, changelog: str, epochs: Sequence[str]) -> None:
     """
     from flight_server.cli.backup import parse_epochs, run_backup  # noqa: PLC0415  it imports rich
 
-    run_backup(open_changelog(changelog), open_changelog(backup), parse_epochs(epochs))
+    with usage_errors():
+        chosen = parse_epochs(epochs)
+    run_backup(open_changelog(changelog), open_changelog(backup), chosen)
 
 
 @click.command()
@@ -131,4 +136,6 @@ def restore(backup: str, changelog: str, epochs: Sequence[str]) -> None:
     """
     from flight_server.cli.backup import parse_epochs, run_restore  # noqa: PLC0415  it imports rich
 
-    run_restore(open_changelog(backup), open_changelog(changelog), parse_epochs(epochs))
+    with usage_errors():
+        chosen = parse_epochs(epochs)
+    run_restore(open_changelog(backup), open_changelog(changelog), chosen)

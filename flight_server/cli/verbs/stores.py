@@ -19,7 +19,7 @@ from flight_server.cli.options import (
     takes_connection,
     uris_option,
 )
-from flight_server.cli.usage import open_changelog
+from flight_server.cli.usage import open_changelog, usage_errors
 
 if TYPE_CHECKING:
     from flight_server.client.connection_options import ConnectionOptions
@@ -137,10 +137,13 @@ def load(
           --valid-from at --retention "365 days"
     """
     from flight_server.cli.behaviour_text import BehaviourText  # noqa: PLC0415  it imports pyarrow
+    from flight_server.cli.input_files import format_of  # noqa: PLC0415  likewise
     from flight_server.cli.load import LoadOptions, load_file  # noqa: PLC0415  likewise
     from flight_server.cli.load_progress import show_progress  # noqa: PLC0415  it imports rich
 
     behaviour = BehaviourText(**{name: given.pop(name) for name in BehaviourText.__dataclass_fields__})
+    with usage_errors():
+        file_format = format_of(file, file_format)
     options = LoadOptions(store, format=file_format, types=dict(types), behaviour=behaviour, **given)
     with show_progress(store) as report:
         load_file(open_changelog(changelog), file, options, report)
@@ -201,7 +204,10 @@ def migrate(store: str, changelog: str, connection: ConnectionOptions, **given: 
     """
     from flight_server.cli.migrate import MigrateOptions, migrate  # noqa: PLC0415  it imports pyarrow
 
-    migrate(open_changelog(changelog), MigrateOptions(store, **given), click.echo)
+    options = MigrateOptions(store, **given)
+    with usage_errors():
+        _ = options.changes
+    migrate(open_changelog(changelog), options, click.echo)
     if not given["dry_run"]:
         _notify(connection)
 
@@ -278,6 +284,8 @@ def skip(
     from flight_server.cli.skip import skip as run_skip  # noqa: PLC0415  likewise
     from flight_server.client.client import Client  # noqa: PLC0415  likewise
 
+    if not reason.strip() or not reason.isprintable():
+        raise click.UsageError("Say with --reason why the epoch is passed by, in one line.")
     with ExitStack() as opened:
         hosts = [opened.enter_context(Client(host)) for host in connection.hosts] if connection.uris else []
         options = SkipOptions(GroupName(group), Epoch(epoch), reason, force)

@@ -64,9 +64,6 @@ def test_a_place_that_is_gone_at_once_is_refused(changelog: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--epoch", "t"], "'t' is not a store group and an epoch, like plays=120."),
-        (["--epoch", "t=0"], "'t=0' is not a store group and an epoch, like plays=120."),
-        (["--epoch", "t=1", "--epoch", "t=2"], "Store group t has two epochs: give one."),
         (
             ["--epoch", "t=99"],
             "There is no epoch 99 of store group t, or not any more: ask for one from 1 to 2.",
@@ -79,6 +76,19 @@ def test_epochs_that_are_not_there(
 ) -> None:
     refused = livestate("backup", tmp_path / "backup", "--changelog", changelog, *arguments)
     assert (refused.exit_code, refused.stderr.strip()) == (1, f"Error: {message}")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--epoch", "t"], "'t' is not a store group and an epoch, like plays=120."),
+        (["--epoch", "t=0"], "'t=0' is not a store group and an epoch, like plays=120."),
+        (["--epoch", "t=1", "--epoch", "t=2"], "Store group t has two epochs: give one."),
+    ],
+)
+def test_epochs_that_are_none(changelog: Path, tmp_path: Path, arguments: list[str], message: str) -> None:
+    refused = livestate("backup", tmp_path / "backup", "--changelog", changelog, *arguments)
+    assert (refused.exit_code, refused.stderr.splitlines()[-1]) == (2, f"Error: {message}")
 
 
 def test_a_place_that_is_taken(changelog: Path) -> None:

@@ -104,6 +104,28 @@ def test_a_changelog_that_is_none(verb: tuple[str, ...], tmp_path: Path) -> None
     assert "The changelog URI must be a path or start with" in refused.stderr
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["backup", "FILE", "--epoch", "s"], "'s' is not a store group and an epoch, like plays=120."),
+        (["restore", "FILE", "--epoch", "s=0"], "'s=0' is not a store group and an epoch"),
+        (["migrate", "s", "--add", "x"], "'x' is no column"),
+        (["migrate", "s", "--rename", "v"], "'v' is not understood; write it like --rename old=new."),
+        (["migrate", "s", "--add", "x NOTHING"], "NOTHING"),
+        (["load", "s", "FILE", "--type", "v=FOO"], "FOO"),
+        (["load", "s", "FILE"], "say --format parquet, csv or arrow"),
+        (["skip", "--group", "s", "--epoch", "1", "--reason", " "], "Say with --reason why"),
+    ],
+    ids=lambda given: " ".join(given) if isinstance(given, list) else "",
+)
+def test_a_text_that_no_changelog_could_make_right(tmp_path: Path, arguments: list[str], said: str) -> None:
+    (tmp_path / "a.json").write_text("{}")
+    given = [str(tmp_path / "a.json") if each == "FILE" else each for each in arguments]
+    refused = livestate(*given, "--changelog", tmp_path / "changelog")
+    assert (refused.exit_code, said in refused.stderr) == (2, True), refused.output
+    assert not (tmp_path / "changelog").exists()
+
+
 @pytest.mark.parametrize("verb", ["sql", "stores", "hosts", "scrub"])
 def test_a_host_that_does_not_answer(verb: str) -> None:
     statement = ["SELECT 1"] if verb == "sql" else []

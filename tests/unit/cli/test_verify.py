@@ -196,7 +196,7 @@ def test_what_cannot_be_verified_is_said(root: Path) -> None:
     found = livestate("verify", root / "nothing")
     assert (found.exit_code, "There is no changelog" in found.stderr) == (1, True)
     found = livestate("verify", root / "data")
-    assert (found.exit_code, "--changelog" in found.stderr) == (1, True)
+    assert (found.exit_code, "--changelog" in found.stderr) == (2, True)
     found = livestate("verify", root / "data", "--changelog", root / "nothing")
     assert (found.exit_code, f"There is no changelog at {root / 'nothing'}" in found.stderr) == (1, True)
     append(root / "another", 1)
