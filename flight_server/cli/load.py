@@ -6,6 +6,7 @@ import datetime as dt
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 
 import pyarrow as pa
@@ -108,6 +109,8 @@ def load_file(
     rows = open_rows(file, file_format, _types(there, file_format, options))
     definition = _definition(there, rows.schema, options)
     progress = Progress(total=rows.rows)
+    # A file that is refused at its beginning ends no job's term.
+    parts = _begin(_parts(definition, pieces(rows.batches, options.batch_rows), options.time))
     appender = open_appender(
         changelog,
         [definition],
@@ -117,11 +120,9 @@ def load_file(
     )
     files: list[DataFile] = []
     try:
-        for table in pieces(rows.batches, options.batch_rows):
-            _check_keys(definition, table, progress.rows, options.time)
-            part = _rows(definition.name, definition.key, definition.behaviour.kind, table, options.time)
+        for count, part in parts:
             files.append(appender.stage({definition.name: part}))
-            progress = replace(progress, rows=progress.rows + table.num_rows)
+            progress = replace(progress, rows=progress.rows + count)
             report(progress)
     except BaseException as error:
         with suppress(LivestateError):
@@ -165,6 +166,23 @@ def pieces(batches: Iterable[pa.RecordBatch], most_rows: int) -> Iterator[pa.Tab
                 held, rows, size = [], 0, 0
     if held:
         yield pa.Table.from_batches(held)
+
+
+def _parts(
+    definition: StoreDefinition, tables: Iterable[pa.Table], time: str
+) -> Iterator[tuple[int, pa.Table]]:
+    """Pieces of the file as the store takes them, and how many rows of the file each is."""
+    before = 0
+    for table in tables:
+        _check_keys(definition, table, before, time)
+        yield table.num_rows, _rows(definition.name, definition.key, definition.behaviour.kind, table, time)
+        before += table.num_rows
+
+
+def _begin(parts: Iterator[tuple[int, pa.Table]]) -> Iterator[tuple[int, pa.Table]]:
+    """The same parts; the first is there already."""
+    first = next(parts, None)
+    return parts if first is None else chain((first,), parts)
 
 
 def _existing_store(changelog: Changelog, file: Path, options: LoadOptions) -> StoreDefinition | None:

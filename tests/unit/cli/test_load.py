@@ -105,6 +105,17 @@ def test_a_group_that_a_job_writes_is_taken_over_when_asked_for(tmp_path: Path, 
         job.append({"t": ROWS}, query_id="a job", batch_id=2)
 
 
+@pytest.mark.parametrize("text", ["id,name\n,x\n", "id,name\nx,y\n", "id\n5\n", 'id,name\n5,"x'])
+def test_a_file_that_is_refused_ends_no_term(tmp_path: Path, changelog: Changelog, text: str) -> None:
+    job = open_appender(changelog, [define_store("t", ROWS.schema, ["id"], partitions=1)])
+    job.append({"t": ROWS}, query_id="a job", batch_id=0)
+    file = tmp_path / "a.csv"
+    file.write_text(text)
+    with pytest.raises(InvalidInput):
+        load_file(changelog, file, LoadOptions("t", take_over=True))
+    assert job.append({"t": ROWS}, query_id="a job", batch_id=1).epoch == 3
+
+
 def test_a_new_store_is_not_left_behind_in_the_group_of_a_job(tmp_path: Path, changelog: Changelog) -> None:
     other = define_store("other", ROWS.schema, ["id"], group="t", partitions=1)
     open_appender(changelog, [other]).append({"other": ROWS}, query_id="a job", batch_id=0)
