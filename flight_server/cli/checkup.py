@@ -352,9 +352,10 @@ def changelog_findings(where: str, probe: ChangelogProbe) -> Iterator[Finding]:
         "Each commit waits for that: keep jobs and changelog in one region." if slow else "",
     )
     apart = (probe.clock - probe.asked_at) / 1_000_000
+    told = round(apart, 1) + 0.0  # which has no sign where it is nothing
     # Some stores tell full seconds alone.
     yield _clock_finding(
-        where, max(0.0, abs(apart) - 1.0), f"Its clock is {apart:+.1f} s from that of this machine."
+        where, max(0.0, abs(apart) - 1.0), f"Its clock is {told:+.1f} s from that of this machine."
     )
 
 

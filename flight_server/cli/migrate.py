@@ -99,8 +99,9 @@ def migrate(changelog: Changelog, options: MigrateOptions, say: Callable[[str], 
         say(
             f"No commit of store group {there.group} came within {options.wait:g} s. The next one takes the "
             "change up, and a job goes on as it is. "
-            f"To have it at once: livestate migrate {shlex.quote(store)} --take-over; a job that writes the "
-            "group has to be started again then."
+            f"To have it at once: livestate migrate {shlex.quote(store)} --changelog "
+            f"{shlex.quote(changelog.uri)} --take-over; a job that writes the group has to be started again "
+            "then."
         )
 
 

@@ -122,6 +122,12 @@ def test_changelogs() -> None:
         assert worst_level(changelog_findings("s3://b", probe)) is level
 
 
+def test_clocks_that_agree_have_no_sign_of_behind() -> None:
+    probe = ChangelogProbe((), 0.02, 5_000_000, 5_001_000)
+    said = [each.message for each in changelog_findings("s3://b", probe) if each.check == "clock"]
+    assert said == ["Its clock is +0.0 s from that of this machine."]
+
+
 def test_a_group_that_does_not_get_on_fails() -> None:
     stuck = replace(FACTS, diagnosis=replace(WELL, ready=False, problems={"music": "Epoch 2 is damaged."}))
     (found,) = [each for each in host_findings({"a": stuck}) if each.check == "stores"]

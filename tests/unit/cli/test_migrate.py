@@ -80,7 +80,7 @@ def test_without_a_commit_it_says_what_comes(changelog: Changelog) -> None:
     shown = livestate("migrate", "t", "--changelog", changelog.uri, "--drop", "name", "--wait", "0")
     assert shown.exit_code == 0
     assert "No commit of store group t came within 0 s. The next one takes the change up" in shown.stdout
-    assert "livestate migrate t --take-over" in shown.stdout
+    assert f"livestate migrate t --changelog {changelog.uri} --take-over;" in shown.stdout
     assert current_definition(changelog).schema.names == ["id", "count"]
     waits = livestate("migrate", "t", "--changelog", changelog.uri, "--wait", "0")
     assert "No commit of store group t came" in waits.stdout
