@@ -5,7 +5,8 @@ not after the epoch, the epochs from there on, and what the stores are. Numbered
 changelog it is, and to which epochs it is whole. A copy writes a mark that names no epochs before anything
 else, and one that names them when all objects are there; only then what this mark does not need is deleted.
 So a backup that is brought up to date can be restored at any moment, and a copy that died is taken up by the
-next one. A place to which a backup is restored has a mark until the changelog is whole.
+next one. A place to which a backup is restored has a mark until the changelog can be seen; the last one says
+that it is whole, so that nothing of it is deleted any more.
 
 On the way every row is checked against the checksums of its commit or snapshot, and every commit against the
 digest of the one before it.
@@ -82,11 +83,13 @@ class Mark:
         identity: Of which changelog it is: `Changelog.identity`.
         epochs: To which epoch of each store group it is whole; None while the first copy is under way.
         finished_at: When it was, microseconds since 1970 UTC; 0 while `epochs` is None.
+        restored: At which epochs a changelog is that was made here of a backup; None where none is whole.
     """
 
     identity: str
     epochs: Mapping[GroupName, Epoch] | None = None
     finished_at: int = 0
+    restored: Mapping[GroupName, Epoch] | None = None
 
 
 def back_up(
@@ -158,20 +161,25 @@ def restore(backup: Changelog, changelog: Changelog, epochs: Mapping[GroupName, 
                 f"The backup has store group {group} up to epoch {mark.epochs[group]:,}: ask for that or an "
                 "earlier one."
             )
+    wanted, marks = {**mark.epochs, **epochs}, _Marks(changelog.objects)
     if changelog.objects.exists(FORMAT_PATH):
-        raise InvalidInput(_taken_place(changelog))
-    marks = _Marks(changelog.objects)
+        found = marks.newest_mark()
+        if found is None or (found.identity, found.restored) != (mark.identity, wanted):
+            raise InvalidInput(_taken_place(changelog))
+        marks.delete()  # all that was left to be done
+        return
     _prepare_place(changelog, marks, mark.identity)
     with ThreadPoolExecutor(_REQUESTS, "livestate-restore") as pool:
         copy = _Copy(backup, changelog.objects, pool)
-        for group, epoch in {**mark.epochs, **epochs}.items():
+        for group, epoch in wanted.items():
             yield from copy.copy_group(group, epoch)
         copy.copy_stores()
         # What a copy that died left goes before anybody can take it for epochs of this changelog.
         copy.delete_others()
-        # Behind this object others may write, and no restore may take that for what it left.
-        marks.delete()
+        # Behind this object others may write, and no copy may take that for what it left.
+        marks.write(Mark(mark.identity, restored=wanted))
         copy.copy_object(FORMAT_PATH)
+        marks.delete()
 
 
 def finished_mark(backup: Changelog) -> Mark | None:
@@ -194,6 +202,8 @@ def _prepare_place(place: Changelog, marks: _Marks, identity: str) -> None:
         if not _is_empty(place.objects):
             raise InvalidInput(_taken_place(place))
         marks.write(Mark(identity))
+    elif mark.restored is not None and place.objects.exists(FORMAT_PATH):
+        raise InvalidInput(_taken_place(place))
     elif mark.identity != identity:
         raise InvalidInput(
             f"{place.uri} has a copy of another changelog: choose a place of its own; nothing was written "
@@ -458,6 +468,7 @@ class _Marks:
             "identity": mark.identity,
             "epochs": mark.epochs,
             "finished_at": mark.finished_at,
+            "restored": mark.restored,
         }
         data = pa.py_buffer(seal(json.dumps(document, indent=1).encode()))
         if not self._objects.create(mark_path(max(numbers, default=0) + 1), [data]):
@@ -476,14 +487,16 @@ def _mark_of(data: bytes) -> Mark:
     document = unseal(data, "The mark of the backup")
     try:
         fields = json.loads(document)
-        version, epochs = fields["format"], fields["epochs"]
+        version = fields["format"]
         if version == MARK_FORMAT:
-            named = (
-                None if epochs is None else {GroupName(group): Epoch(int(e)) for group, e in epochs.items()}
-            )
-            return Mark(str(fields["identity"]), named, int(fields["finished_at"]))
+            epochs, restored = _epochs_of(fields["epochs"]), _epochs_of(fields.get("restored"))
+            return Mark(str(fields["identity"]), epochs, int(fields["finished_at"]), restored)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise Corrupt("The mark of the backup lacks a field: make the backup again.") from error
     raise Corrupt(
         f"The backup has format {version!r}; this version reads format {MARK_FORMAT}: upgrade livestate."
     )
+
+
+def _epochs_of(found: Mapping[str, int] | None) -> Mapping[GroupName, Epoch] | None:
+    return None if found is None else {GroupName(group): Epoch(int(epoch)) for group, epoch in found.items()}

@@ -244,18 +244,48 @@ def test_a_restore_may_die_anywhere(local: Changelog) -> None:
     append(local, range(3, 6))
     backup = empty_place()
     back_up_all(local, backup)
-    deaths = 0
+    deaths = wholes = 0
     while True:
         place = empty_place()
         with suppress(Stopped):
             list(restore(reopen_place(backup), stopping_changelog(place, deaths), {}))
             break
-        assert reopen_place(place).identity() is None
-        if list(place.objects.list(MARKS_PATH)):
-            restore_all(backup, place)
-            assert content(place) == content(local)
+        wholes += reopen_place(place).identity() is not None
+        restore_all(backup, place)
+        assert content(place) == content(local)
+        assert not list(place.objects.list(MARKS_PATH))
         deaths += 1
     assert deaths > 10
+    assert wholes == 1
+
+
+def test_a_restore_that_died_when_all_was_there(local: Changelog) -> None:
+    """Whoever finishes it, or takes the place for an empty one, leaves what was written since."""
+    append(local, range(3))
+    backup = empty_place()
+    back_up_all(local, backup)
+    deaths = 0
+    while True:
+        place = empty_place()
+        with suppress(Stopped):
+            list(restore(reopen_place(backup), stopping_changelog(place, deaths), {}))
+        if reopen_place(place).identity() is not None:
+            break
+        deaths += 1
+    append(reopen_place(place), [9])
+    before = content(place)
+    refused: Sequence[Callable[[], object]] = (
+        lambda: back_up_all(local, place),
+        lambda: restore_all(backup, place, plays=2),
+    )
+    for copy in refused:
+        with pytest.raises(InvalidInput, match="choose an empty place"):
+            copy()
+        assert list(place.objects.list(MARKS_PATH))
+    restore_all(backup, place)
+    assert content(place) == before
+    with pytest.raises(InvalidInput, match="choose an empty place"):
+        restore_all(backup, place)
 
 
 def test_leftovers_of_a_restore_do_not_count(local: Changelog) -> None:
