@@ -525,6 +525,7 @@ class FollowedGroup:
         """
         check_same_changelog(self._changelog)
         self._forget_history(0)
+        self._schedule.forget()
         self._drop_ended_stores()
         if self.has_ended:
             return

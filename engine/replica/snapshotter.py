@@ -114,6 +114,10 @@ class Schedule:
         # A host that comes to the epoch of a snapshot later than others compares what it has there.
         return commit.epoch == mark.epoch or is_due(mark, commit, self._after_bytes)
 
+    def forget(self) -> None:
+        """Ask the changelog for its newest snapshot again: it may have another history."""
+        self._mark, self.newest = None, None
+
     def _look(self) -> Mark:
         """Ask the changelog for its newest snapshot."""
         self.newest = self._snapshots.newest_snapshot()

@@ -540,6 +540,33 @@ def test_no_snapshot_counts_that_lacks_a_store_that_is_back_in_a_restored_change
     assert (host.amounts(ACCOUNTS), host.amounts(LIMITS)) == ({3}, {1})
 
 
+def test_a_restored_changelog_gets_snapshots_before_it_has_come_as_far_as_it_was(
+    root: str, tmp_path: Path, host: Host
+) -> None:
+    host.look()
+    copy: Path | None = None
+    for number in range(20):
+        append(open_appender(Changelog.open(root), [ACCOUNTS]), number, ACCOUNTS)
+        host.look()
+        host.step()
+        copy = copy or Path(shutil.copytree(root, tmp_path / "copy"))
+    maker = SnapshotMaker(host.changelog, SnapshotOptions(EPOCH_WEIGHT), lambda: NOW, Event())
+    counted = host.due[-1][0].epoch
+    assert maker.advance(*host.due[-1], 1000.0)
+    while host.due[-1][0].epoch <= counted:
+        append(open_appender(Changelog.open(root), [ACCOUNTS]), 1, ACCOUNTS)
+        host.step()
+    assert copy is not None
+    put_back(copy, root)
+    settle(host)
+    host.due.clear()
+    for number in range(4):
+        append(open_appender(Changelog.open(root), [ACCOUNTS]), number, ACCOUNTS)
+        host.step()
+    assert host.due
+    assert host.due[-1][0].epoch < counted
+
+
 def test_no_snapshot_is_begun_where_a_changelog_was_moved_away(root: str, tmp_path: Path, host: Host) -> None:
     append(open_appender(Changelog.open(root), [ACCOUNTS, LIMITS]), 1, ACCOUNTS)
     host.look()
