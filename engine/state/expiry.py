@@ -63,15 +63,19 @@ def _old_rows(entry: LiveSegment, column: int, name: str, cutoff: int) -> Rows:
     return entry.keep_live(np.concatenate(found)) if found else np.empty(0, np.intp)
 
 
-def drop_old_rows(rows: pa.RecordBatch, name: str, cutoff: int) -> pa.RecordBatch:
+def drop_old_rows(rows: pa.RecordBatch, name: str, cutoff: int, start: str = "") -> pa.RecordBatch:
     """Rows that are not older than a cutoff, and all tombstones, as the other columns of these mean nothing.
 
     Args:
         rows: Rows that come.
         name: The column with the times.
         cutoff: Microseconds since 1970 UTC.
+        start: As `Shape.start_column`.
     """
     old = _is_old(rows.column(name), cutoff)
+    if start:
+        old |= rows.column(name).is_null().to_numpy(zero_copy_only=False)
+        old &= _is_old(rows.column(start), cutoff)
     if TOMBSTONE_COLUMN in rows.schema.names:
         old &= ~rows.column(TOMBSTONE_COLUMN).to_numpy(zero_copy_only=False)
     return rows.filter(pa.array(~old)) if old.any() else rows

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
-from engine.model.kinds import order_column, time_column
+from engine.model.kinds import Session, order_column, time_column
 from engine.model.schema import StoreDefinition, time_in_key
 from engine.model.sql_types import sql_type
 from engine.state.cache import ColumnCache
@@ -79,6 +79,14 @@ class Shape:
     def time_column(self) -> str:
         """As `kinds.time_column`."""
         return time_column(self.definition.behaviour)
+
+    @cached_property
+    def start_column(self) -> str:
+        """The column whose time counts where that of `time_column` is missing or before it, as the fold takes
+        it; empty where there is none.
+        """
+        kind = self.definition.behaviour.kind
+        return kind.start if isinstance(kind, Session) and self.time_column == kind.end else ""
 
     @cached_property
     def order_column(self) -> str:

@@ -68,6 +68,11 @@ class Fragment:
     end: int | None
     partials: tuple[Any, ...] | None
 
+    @property
+    def known_end(self) -> int:
+        """The end that it is taken to have."""
+        return self.start if self.end is None else max(self.end, self.start)
+
 
 @dataclass
 class Live:
@@ -84,7 +89,7 @@ class Live:
 
 def fold_row(sessions: Sequence[Live], fragment: Fragment, schema: pa.Schema) -> list[Live]:
     """What one row makes of some sessions."""
-    end = fragment.start if fragment.end is None else max(fragment.end, fragment.start)
+    end = fragment.known_end
     if fragment.partials is None:
         return [session for session in sessions if not session.meets(fragment.user, fragment.start, end)]
     joined = sorted(
@@ -264,6 +269,9 @@ COMMITS = st.builds(Commit, st.lists(FRAGMENTS, max_size=4).map(tuple), st.none(
         Commit((fragment_at(2, 9),), None),
     ],
 )
+@example(
+    "session_end", [Commit((), 10), Commit((fragment_at(5), fragment_at(5, 5), fragment_at(20, 5)), None)]
+)
 def test_what_is_past_its_retention_is_gone(column: str, commits: list[Commit]) -> None:
     definition = define(Retention(10, column))
     expected: list[Live] = []
@@ -283,8 +291,8 @@ def test_what_is_past_its_retention_is_gone(column: str, commits: list[Commit]) 
                     if (session.start if column == "session_start" else session.end) >= cutoff
                 ]
             for row in commit.rows:
-                time = row.start if column == "session_start" else row.end
-                if row.partials is None or cutoff is None or time is None or time >= cutoff:
+                time = row.start if column == "session_start" else row.known_end
+                if row.partials is None or cutoff is None or time >= cutoff:
                     expected = fold_row(expected, row, definition.row_schema)
             alone.apply(
                 Epoch(number), batch_of(commit.rows, definition) if commit.rows else None, cutoff=cutoff
