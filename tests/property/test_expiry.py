@@ -19,6 +19,7 @@ from engine.model.kinds import Behaviour, Retention
 from engine.model.retention import STEPS, advance_cutoffs, cutoffs_of
 from engine.model.schema import Epoch, GroupName, StoreDefinition, define_store
 from tests.support.following import OPTIONS, live_rows, run_follower
+from tests.support.partitions import new_partition, view_of
 
 GROUP = GroupName("group")
 KEPT = STEPS
@@ -185,6 +186,21 @@ def test_cutoffs_rise_only() -> None:
     assert advance_cutoffs({name: 7}, {name: 5}) == {name: 7}
     assert advance_cutoffs({name: 7}, {name: 9}) == {name: 9}
     assert cutoffs_of([BY_EVENT, FOR_EVER], None, 10**9) == {}
+
+
+def test_a_restored_partition_has_the_cutoff_of_its_snapshot() -> None:
+    """What the partition had may be of another history, whose cutoff was later."""
+
+    def batch(key: int, seen: int) -> pa.RecordBatch:
+        return pa.record_batch({"k": [key], "seen": [moment(seen)], "n": [0]}, BY_EVENT.row_schema)
+
+    with new_partition(BY_EVENT) as store:
+        store.apply(Epoch(7), batch(1, 5000), cutoff=4000, digest="other")
+        store.restore(Epoch(32), [batch(2, 2000)], cutoff=1000, digest="right")
+        store.apply(Epoch(33), batch(3, 3000), cutoff=1000, digest="right, too")
+        assert sorted(live_rows(view_of(store, BY_EVENT))["k"].to_pylist()) == [2, 3]
+        store.apply(Epoch(34), batch(4, 9000), cutoff=2500)
+        assert sorted(live_rows(view_of(store, BY_EVENT))["k"].to_pylist()) == [3, 4]
 
 
 def test_a_watermark_without_a_zone_is_refused(tmp_path: Path) -> None:

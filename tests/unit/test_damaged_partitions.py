@@ -19,7 +19,7 @@ from engine.replica.follower import Follower
 from engine.replica.group_setup import ASIDE
 from engine.replica.scrubber import ScrubOptions, ScrubStatus
 from engine.scan import BuildingError
-from engine.state.damage import DamagedError
+from engine.state.damage import DamagedError, damage_error
 from engine.state.formats import MANIFEST, SegmentId, dead_run_key, encode_rows, segment_key
 from engine.state.rocks import Rocks
 from engine.state.state_options import StateOptions
@@ -288,3 +288,57 @@ def test_an_epoch_that_meets_damage_has_the_partition_built_again(
         assert follower.wait_for(GROUP, newest, WAIT_SECONDS)
         assert amounts(follower) == dict.fromkeys(range(NUMBERS), 3)
         wait_until(lambda: not any(status.problem for status in follower.status()))
+
+
+def break_rocks(follower: Follower, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the RocksDB of an open partition say of all writes, and of its end, that it is damaged."""
+    (group,) = follower._groups.values()
+    (store,) = [each for each in group.partitions if each.identity == (ACCOUNTS.name, DAMAGED)]
+    broken = store.context.storage._storage  # type: ignore[attr-defined]
+    close = broken.close
+
+    def fail(*_: object, **__: object) -> None:
+        raise damage_error("RocksDB")
+
+    def close_and_fail() -> None:
+        close()
+        fail()
+
+    monkeypatch.setattr(broken, "_apply", fail)
+    monkeypatch.setattr(broken, "close", close_and_fail)
+
+
+def test_a_write_that_meets_damage_has_the_partition_built_again(
+    changelog: Changelog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    newest = build(changelog, tmp_path / "data")
+    appender = open_appender(changelog, [ACCOUNTS])
+    with run_follower(changelog, tmp_path / "data") as follower:
+        assert follower.wait_for(GROUP, newest, WAIT_SECONDS)
+        break_rocks(follower, monkeypatch)
+        rows = pa.table({"account": range(NUMBERS), "amount": [3] * NUMBERS})
+        newest = appender.append({"accounts": rows}).epoch
+        wait_until((tmp_path / "data" / ASIDE / "bank" / "accounts" / str(DAMAGED)).exists, WAIT_SECONDS)
+        assert follower.wait_for(GROUP, newest, WAIT_SECONDS)
+        wait_until(lambda: can_be_read(follower), WAIT_SECONDS)
+        assert amounts(follower) == dict.fromkeys(range(NUMBERS), 3)
+        wait_until(lambda: not any(status.problem for status in follower.status()))
+
+
+def test_a_host_stops_though_a_partition_is_damaged(
+    changelog: Changelog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The others are closed, and their epoch is noted."""
+    newest = build(changelog, tmp_path / "data")
+    with run_follower(changelog, tmp_path / "data") as follower:
+        assert follower.wait_for(GROUP, newest, WAIT_SECONDS)
+        break_rocks(follower, monkeypatch)
+        stores = [store for group in follower._groups.values() for store in group.partitions]
+        newest = open_appender(changelog, [ACCOUNTS]).append({}).epoch
+        assert follower.wait_for(GROUP, newest, WAIT_SECONDS)
+    for store in stores:
+        with closing(Rocks(tmp_path / "data" / "bank" / "accounts" / str(store.identity[1]), StateOptions())):
+            pass  # or it would be locked
+    with run_follower(changelog, tmp_path / "data") as follower:
+        assert follower.wait_for(GROUP, newest, WAIT_SECONDS)
+        assert amounts(follower) == AMOUNTS

@@ -216,6 +216,21 @@ def test_it_is_written_when_the_partition_is_closed_or_notes_its_epoch(tmp_path:
             assert rows_of(again) == {1: 1.0}
 
 
+def test_a_scrub_takes_no_epoch_in_memory_for_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One lands behind whatever is written alone."""
+    with open_partition(tmp_path) as partition:
+        partition.apply(Epoch(1), batch(1), is_buffered=True)
+        write = partition.write
+
+        def write_and_go_on() -> None:
+            write()
+            partition.apply(Epoch(2), batch(2), is_buffered=True)
+
+        monkeypatch.setattr(partition, "write", write_and_go_on)
+        partition.check_records()
+        assert partition.written_epoch == partition.applied
+
+
 def test_many_rows_and_migrations_are_written_at_once(tmp_path: Path) -> None:
     with open_partition(tmp_path) as partition:
         partition.apply(Epoch(1), batch(*range(BUFFERED_BYTES // 16)), is_buffered=True)
