@@ -103,10 +103,10 @@ def open_rows(file: Path, file_format: FileFormat, types: Mapping[str, pa.DataTy
         raise InvalidInput(
             f"{file.name} has no column {', '.join(missing)}; it has {', '.join(rows.schema.names)}."
         )
-    return rows if file_format == "csv" else _retyped(file, rows, types)
+    return rows if file_format == "csv" else _cast_rows(file, rows, types)
 
 
-def _retyped(file: Path, rows: RowFile, types: Mapping[str, pa.DataType]) -> RowFile:
+def _cast_rows(file: Path, rows: RowFile, types: Mapping[str, pa.DataType]) -> RowFile:
     """The same rows; the columns with these names have these types."""
     changed = {name: kind for name, kind in types.items() if rows.schema.field(name).type != kind}
     if not changed:
