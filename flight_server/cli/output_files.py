@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import secrets
+import signal
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import FrameType
 from typing import IO
 
 import pyarrow as pa
@@ -120,6 +122,7 @@ def write_result(client: Client, sql: str, file: Path, file_format: str) -> None
     Raises:
         LivestateError: The statement failed, or the file cannot be written.
         KeyboardInterrupt: The user cancelled it.
+        SystemExit: SIGTERM ended it.
     """
     writer = write_arrow if file.suffix.lower() == _STREAM_SUFFIX else _WRITERS[file_format]
     console = terminal(stderr=True)
@@ -132,6 +135,7 @@ def write_result(client: Client, sql: str, file: Path, file_format: str) -> None
     )
     started = time.perf_counter()
     with (
+        _termination_raises(),
         _replaced_file(file) as out,
         Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar,
     ):
@@ -142,7 +146,7 @@ def write_result(client: Client, sql: str, file: Path, file_format: str) -> None
             while download.is_alive():
                 download.join(_LOOK_SECONDS)
                 bar.update(task, rows=download.rows, size=human_bytes(download.nbytes))
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, SystemExit):
             download.cancel()
             # It writes to the file until it hears of it.
             download.join(_PATIENCE_SECONDS)
@@ -154,6 +158,20 @@ def write_result(client: Client, sql: str, file: Path, file_format: str) -> None
         f"{human_bytes(download.nbytes)} in {human_seconds(time.perf_counter() - started)}.",
         markup=False,
     )
+
+
+@contextmanager
+def _termination_raises() -> Iterator[None]:
+    """Have SIGTERM end the process by an exception, so that nothing of what was not finished stays."""
+
+    def end(number: int, _frame: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager

@@ -215,13 +215,18 @@ def test_a_watch_whose_reader_goes_away_is_no_error(host_uri: str) -> None:
         assert process.wait(60) == 0
 
 
-def test_an_interrupt_ends_a_download_and_leaves_nothing(host: Host, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("sent", "code", "said"), [(signal.SIGINT, 130, "Interrupted.\n"), (signal.SIGTERM, 143, "")]
+)
+def test_a_signal_ends_a_download_and_leaves_nothing(
+    host: Host, tmp_path: Path, sent: signal.Signals, code: int, said: str
+) -> None:
     command = [*COMMAND, ENDLESS, "--uri", host.uri, "-o", str(tmp_path / "r.parquet")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         wait_until(lambda: host.running_queries == 1)
-        process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=60)
-    assert (process.returncode, said) == (130, "Interrupted.\n")
+        process.send_signal(sent)
+        _, heard = process.communicate(timeout=60)
+    assert (process.returncode, heard) == (code, said)
     assert not list(tmp_path.iterdir())
     wait_until(lambda: host.running_queries == 0)
 
