@@ -42,3 +42,20 @@ def open_changelog(uri: str) -> Changelog:
 
     with usage_errors():
         return Changelog.open(uri)
+
+
+def open_lasting_changelog(uri: str) -> Changelog:
+    """The changelog at a place that is to have what a command writes.
+
+    Args:
+        uri: As the command line has it.
+
+    Raises:
+        UsageError: It is no place of a changelog, or one that is gone when the command ends.
+    """
+    opened = open_changelog(uri)
+    if uri.startswith("memory:"):
+        raise click.UsageError(
+            "What is at memory:// is gone when the command ends: give a directory or an object store."
+        )
+    return opened

@@ -9,7 +9,7 @@ import click
 
 from engine.errors import InvalidInput
 from flight_server.cli.options import changelog_option, snapshot_tail_option, snapshots_kept_option
-from flight_server.cli.usage import open_changelog, usage_errors
+from flight_server.cli.usage import open_changelog, open_lasting_changelog, usage_errors
 
 
 @click.command()
@@ -115,7 +115,7 @@ def backup(backup: str, changelog: str, epochs: Sequence[str]) -> None:
 
     with usage_errors():
         chosen = parse_epochs(epochs)
-    run_backup(open_changelog(changelog), open_changelog(backup), chosen)
+    run_backup(open_changelog(changelog), open_lasting_changelog(backup), chosen)
 
 
 @click.command()
@@ -138,4 +138,4 @@ def restore(backup: str, changelog: str, epochs: Sequence[str]) -> None:
 
     with usage_errors():
         chosen = parse_epochs(epochs)
-    run_restore(open_changelog(backup), open_changelog(changelog), chosen)
+    run_restore(open_changelog(backup), open_lasting_changelog(changelog), chosen)

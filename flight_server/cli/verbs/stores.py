@@ -19,7 +19,7 @@ from flight_server.cli.options import (
     takes_connection,
     uris_option,
 )
-from flight_server.cli.usage import open_changelog, usage_errors
+from flight_server.cli.usage import open_changelog, open_lasting_changelog, usage_errors
 
 if TYPE_CHECKING:
     from flight_server.client.connection_options import ConnectionOptions
@@ -146,7 +146,7 @@ def load(
         file_format = format_of(file, file_format)
     options = LoadOptions(store, format=file_format, types=dict(types), behaviour=behaviour, **given)
     with show_progress(store) as report:
-        load_file(open_changelog(changelog), file, options, report)
+        load_file(open_lasting_changelog(changelog), file, options, report)
 
 
 @click.command()

@@ -52,12 +52,15 @@ def test_a_changelog_is_lost_and_restored(changelog: Path, tmp_path: Path) -> No
         host.stop()
 
 
-def test_a_place_that_is_gone_at_once_is_refused(changelog: Path) -> None:
+def test_a_place_that_is_gone_at_once_is_refused(changelog: Path, tmp_path: Path) -> None:
+    rows = tmp_path / "rows.csv"
+    rows.write_text("id,name\n1,a\n")
     for found in (
         livestate("backup", "memory://", "--changelog", changelog),
         livestate("restore", changelog, "--changelog", "memory://"),
+        livestate("load", "t", rows, "--changelog", "memory://", "--key", "id"),
     ):
-        assert found.exit_code == 1
+        assert found.exit_code == 2
         assert "What is at memory:// is gone when the command ends: give a directory" in found.stderr
 
 
