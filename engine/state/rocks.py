@@ -236,11 +236,11 @@ class Rocks:
         if not _has_room_to_open(self._path):
             return
         with self._change:
-            if self._is_closed:
-                return
             self._is_reopening = True
             try:
                 self._change.wait_for(lambda: not self._calls)
+                if self._is_closed:
+                    return
                 with suppress(Exception):
                     # It says once more what has failed.
                     self._db.close()

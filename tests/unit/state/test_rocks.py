@@ -75,6 +75,23 @@ def test_it_is_closed_while_others_read(tmp_path: Path) -> None:
                 assert "ask again" in refusal.result(60)
 
 
+def test_nothing_is_opened_behind_its_end(tmp_path: Path) -> None:
+    """It is closed while a write after a failure waits to open it anew."""
+    rocks = Rocks(tmp_path / "rocks", StateOptions())
+    rocks._has_failed = True
+    with ThreadPoolExecutor(2) as threads:
+        with rocks._database():
+            writing = threads.submit(rocks.write, [(b"key", b"value")])
+            wait_until(lambda: rocks._is_reopening)
+            closing_it = threads.submit(rocks.close)
+            wait_until(lambda: rocks._is_closed)
+        closing_it.result()
+        with pytest.raises(Unavailable, match="was closed"):
+            writing.result()
+    assert rocks._openings == 1
+    Rocks(tmp_path / "rocks", StateOptions()).close()
+
+
 @pytest.mark.parametrize(
     ("cache", "memtables"), [(1, 16), (64, 16), (256, 64), (512, 128), (1024, 128), (1 << 20, 128)]
 )
