@@ -365,7 +365,6 @@ class Follower:
         shown = [is_opened, self._refresh(group)]
         moved = self._advance(group, is_quick=is_quick)
         group.add_damage(self._snapshotter.take_differing(group.group))
-        group.add_damage(self._scrubber.take_damage(group.group))
         # Else the next turn is one that may take long.
         is_rebuilt = (lane is Lane.LONG or not group.is_long) and self._attempt(
             Work.REBUILD, group, group.rebuild

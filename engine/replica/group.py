@@ -799,7 +799,7 @@ class FollowedGroup:
 
     def release(self) -> None:
         """Give back the space of segments that nobody refers to any more, and have partitions built again
-        that statements or merges have found damaged.
+        that statements, merges or scrubs have found damaged.
         """
         self.add_damage({store.identity: store.damage for store in self.partitions if store.damage})
         for store in self.partitions:

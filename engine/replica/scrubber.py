@@ -13,7 +13,7 @@ from threading import Event, Lock, Thread
 from engine.errors import LivestateError
 from engine.model.schema import GroupName
 from engine.replica.failures import log_failure
-from engine.replica.partition_keys import PartitionKey, partition_names
+from engine.replica.partition_keys import partition_names
 from engine.state.damage import DamagedError
 from engine.state.partition import PartitionStore
 
@@ -76,7 +76,6 @@ class Scrubber:
         self._is_stopped = False
         self._thread: Thread | None = None
         self._status = ScrubStatus()
-        self._damage: dict[GroupName, dict[PartitionKey, str]] = {}
         self._ended_at = time.monotonic()
 
     @property
@@ -132,11 +131,6 @@ class Scrubber:
         if thread is not None:
             thread.join()
 
-    def take_damage(self, group: GroupName) -> Mapping[PartitionKey, str]:
-        """The partitions of a group that were found damaged, and what of them; each is given once."""
-        with self._lock:
-            return self._damage.pop(group, {})
-
     def _run(self, stores: Sequence[tuple[GroupName, PartitionStore]], rate_bytes: float) -> None:
         begun = time.monotonic()
         try:
@@ -164,8 +158,7 @@ class Scrubber:
                     return
         except DamagedError as error:
             _log.error("Partition %s of group %s is damaged: %s", name, group, error.message)
-            with self._lock:
-                self._damage.setdefault(group, {})[store.identity] = error.what
+            store.note_damage(error.what)
             self._note(damaged=(*self._status.damaged, f"{name} of group {group} is damaged: {error.what}"))
         except LivestateError as error:
             # It was put aside meanwhile, or the disk does not answer.

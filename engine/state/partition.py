@@ -167,10 +167,18 @@ class PartitionStore:
 
     @property
     def damage(self) -> str:
-        """What of the partition a statement or a merge has found damaged, in a word or two; empty where none
-        has.
+        """What of the partition a statement, a merge or a scrub has found damaged, in a word or two; empty
+        where none has.
         """
         return self._storage.damage
+
+    def note_damage(self, what: str) -> None:
+        """Take note of damage.
+
+        Args:
+            what: What is damaged, in a word or two.
+        """
+        self._storage.damage = what
 
     @property
     def generation(self) -> int:
