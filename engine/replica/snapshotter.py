@@ -294,15 +294,19 @@ class SnapshotMaker:
             snapshots: The snapshots of its group.
             known: Checksums that need not be computed.
         """
-        epoch, claim = self._claims.get(view.group, (None, None))
-        if claim is None or (epoch, claim.digest) != (view.epoch, commit.digest):
+        if not self._has_claimed(view, commit):
             checksums = {
                 place: known.get(place) or self._checksum(view, place) for place in _held_partitions(view)
             }
             claim = HostChecksums(self._options.host, commit.digest, checksums)
             snapshots.write_checksums(view.epoch, claim)
             self._claims[view.group] = view.epoch, claim
-        return claim
+        return self._claims[view.group][1]
+
+    def _has_claimed(self, view: GroupView, commit: Commit) -> bool:
+        """Whether this host has said what it has at a view: epochs of other histories have its number."""
+        epoch, claim = self._claims.get(view.group, (None, None))
+        return claim is not None and (epoch, claim.digest) == (view.epoch, commit.digest)
 
     def _checksum(self, view: GroupView, place: StorePartition) -> RowChecksum:
         """The checksum of a partition's live rows."""
@@ -328,9 +332,8 @@ class SnapshotMaker:
         """See that this host has the rows of a snapshot that counts already, if it has not said before what
         it has.
         """
-        claimed, _ = self._claims.get(view.group, (None, None))
         snapshot = snapshots.read(view.epoch)
-        if claimed == view.epoch or snapshot is None or snapshot.digest != commit.digest:
+        if self._has_claimed(view, commit) or snapshot is None or snapshot.digest != commit.digest:
             return
         claims = [
             self._claim(view, commit, snapshots, {}),

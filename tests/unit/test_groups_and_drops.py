@@ -567,6 +567,30 @@ def test_a_restored_changelog_gets_snapshots_before_it_has_come_as_far_as_it_was
     assert host.due[-1][0].epoch < counted
 
 
+def test_a_host_says_what_it_has_at_an_epoch_of_each_history(root: str, tmp_path: Path, host: Host) -> None:
+    append(open_appender(Changelog.open(root), [ACCOUNTS]), 1, ACCOUNTS)
+    copy = Path(shutil.copytree(root, tmp_path / "copy"))
+    host.look()
+    maker, other = (
+        SnapshotMaker(host.changelog, SnapshotOptions(EPOCH_WEIGHT, host=name), lambda: NOW, Event())
+        for name in ("this", "other")
+    )
+    found = []
+    for amount, makers in ((2, (maker, other)), (3, (other, maker))):
+        append(open_appender(Changelog.open(root), [ACCOUNTS]), amount, ACCOUNTS)
+        settle(host)
+        view, commit = host.due[-1]
+        assert all(each.advance(view, commit, 1000.0) for each in makers)
+        claims = host.changelog.snapshots(GROUP).checksums(view.epoch, commit.digest)
+        assert {claim.host for claim in claims} == {"this", "other"}
+        if amount == 2:
+            put_back(copy, root)
+        found.append((view.epoch, view.digest))
+    (first, one), (second, another) = found
+    assert first == second
+    assert one != another
+
+
 def test_no_snapshot_is_begun_where_a_changelog_was_moved_away(root: str, tmp_path: Path, host: Host) -> None:
     append(open_appender(Changelog.open(root), [ACCOUNTS, LIMITS]), 1, ACCOUNTS)
     host.look()
