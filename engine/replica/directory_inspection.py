@@ -131,7 +131,8 @@ class DirectoryInspection:
             self._digests[key] = self._digest(*key)
         if self._digests[key] in ("", store.digest):
             return ()
-        return (f"it has applied another epoch {store.applied} than the changelog has.",)
+        other = f"it has applied another epoch {store.applied} than the changelog has, of before a restore"
+        return (f"{other}: its host builds it again, or never reads it where it holds it no more.",)
 
     def _digest(self, group: GroupName, epoch: Epoch) -> str:
         """The digest of an epoch; empty where it has given way to a snapshot, or is damaged."""

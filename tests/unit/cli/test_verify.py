@@ -190,6 +190,7 @@ def test_a_partition_of_another_history_is_named(root: Path) -> None:
     found = livestate("verify", root / "data", "--changelog", root / "before")
     assert found.exit_code == 1
     assert f"it has applied another epoch {newest} than the changelog has" in found.stdout
+    assert "of before a restore: its host builds it again, or never reads it" in found.stdout
 
 
 def test_what_cannot_be_verified_is_said(root: Path) -> None:
