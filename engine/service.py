@@ -350,7 +350,6 @@ class QueryService:
             LivestateError: The statement is not valid or cannot be answered, as its kind and message say.
         """
         started = time.perf_counter()
-        dialect = session.dialect
 
         # 1. One row by its key needs nothing of what follows, nor does an answer that was kept.
         if may_be_at_hand:
@@ -361,20 +360,11 @@ class QueryService:
         # 2. Text → bound statement with its plan: of the template that texts share which differ in values, or
         # of its own.
         deadline = Deadline(self._time_limit(session), cancelled, slot)
-        if parameters is None and dialect == "duckdb":
+        if parameters is None and session.dialect == "duckdb":
             shared = self._answer_by_template(text, session, deadline, started, expected_shapes)
             if shared is not None:
                 return shared
-        request = self._requests.make(
-            text,
-            dialect,
-            parameters,
-            session.read_point,
-            deadline,
-            expected_shapes,
-            started=started,
-            user=session.user,
-        )
+        request = self._requests.make(text, parameters, session, deadline, expected_shapes, started=started)
 
         # 3. SHOW and DESCRIBE are tables; everything else runs.
         self._check_shown(request)
@@ -484,15 +474,7 @@ class QueryService:
         expected_shapes: ExpectedShapes | None = None,
     ) -> Request:
         deadline = Deadline(self._time_limit(session))
-        return self._requests.make(
-            sql,
-            session.dialect,
-            parameters,
-            session.read_point,
-            deadline,
-            expected_shapes,
-            user=session.user,
-        )
+        return self._requests.make(sql, parameters, session, deadline, expected_shapes)
 
     def execute_fragment(
         self, request: FragmentRequest, cancelled: Callable[[], bool] | None = None
@@ -596,15 +578,7 @@ class QueryService:
             return None
         try:
             request = self._requests.make(
-                found.text,
-                "duckdb",
-                found.values,
-                session.read_point,
-                deadline,
-                expected_shapes,
-                text,
-                started,
-                session.user,
+                found.text, found.values, session, deadline, expected_shapes, text, started
             )
         except TEXT_REFUSALS as error:
             _log.debug("A template is refused: %s", error)

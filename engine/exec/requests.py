@@ -15,13 +15,13 @@ from engine.duckdb.engine import Outputs
 from engine.exec.argument_maker import ArgumentMaker
 from engine.exec.fallbacks import REFUSALS
 from engine.exec.local_executor import LocalExecutor
-from engine.model.read_point import ReadPoint
 from engine.model.schema import GroupName
 from engine.model.table_shapes import ExpectedShapes
 from engine.plan.arguments import Given, parameter_values
 from engine.plan.values import Arguments
 from engine.sql.parse import StatementClass
 from engine.statements.request import Request
+from engine.statements.session import Session
 from engine.statements.statement_cache import ReadyText
 from engine.statements.texts import Texts, refuse_outdated
 from engine.telemetry.spans import span
@@ -47,27 +47,23 @@ class Requests:
     def make(
         self,
         text: str,
-        dialect: str,
         parameters: Given,
-        read_point: ReadPoint,
+        session: Session,
         deadline: Deadline,
         expected_shapes: ExpectedShapes | None,
         written: str | None = None,
         started: float | None = None,
-        user: str = "",
     ) -> Request:
         """A statement to run.
 
         Args:
             text: The text.
-            dialect: Its dialect.
             parameters: The values of its parameters.
-            read_point: Which epochs its session may read.
+            session: What the client chose.
             deadline: When it must end.
             expected_shapes: What its names meant when the client was told its columns; None where it was not.
             written: What the client wrote, where values were taken out of it; None where that is the text.
             started: When it came, by `time.perf_counter`; None for now.
-            user: The name of whoever asks.
 
         Returns:
             The statement: with what its names mean now, or where its columns are others so, with what they
@@ -78,11 +74,13 @@ class Requests:
         """
         begun = perf_counter()
         with span("parse"):
-            ready, resolved = self._texts.ready_text(text, dialect, read_point, deadline, user)
+            ready, resolved = self._texts.ready_text(
+                text, session.dialect, session.read_point, deadline, session.user
+            )
         if perf_counter() - begun > LONG_SECONDS:
             deadline.check()
         request = Request(
-            dialect,
+            session.dialect,
             ready,
             self.arguments_of(ready, parameters, deadline),
             deadline,
