@@ -159,7 +159,8 @@ class Actions:
             "EndSavepoint": _refusing_handler(_NO_TRANSACTIONS),
             "CreatePreparedSubstraitPlan": _refusing_handler("livestate takes SQL, not Substrait plans."),
             "RenewFlightEndpoint": _refusing_handler(
-                "livestate's tickets do not expire, so there is nothing to renew."
+                "An endpoint of livestate names no time at which it expires: one whose epochs cannot be read "
+                "any more is asked for anew, and livestate.hold keeps epochs readable."
             ),
         }
 

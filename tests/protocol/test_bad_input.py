@@ -161,7 +161,7 @@ def _run(client: flight.FlightClient, answer: bytes) -> list[str]:
         ("BeginSavepoint", b"", "no transactions"),
         ("EndSavepoint", b"", "no transactions"),
         ("CreatePreparedSubstraitPlan", b"", "Substrait"),
-        ("RenewFlightEndpoint", b"", "do not expire"),
+        ("RenewFlightEndpoint", b"", "names no time at which it expires"),
         ("livestate.notify", b"\xff", "UTF-8"),
         ("livestate.drain", b"", "begin"),
         ("livestate.drain", b'{"do": true}', "begin"),
