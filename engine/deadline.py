@@ -48,6 +48,17 @@ class Slot(Protocol):
             Unavailable: The host is stopping.
         """
 
+    def held(self, until: float | None) -> AbstractContextManager[None]:
+        """Have it for a block; nothing changes where it is held anyway.
+
+        Args:
+            until: How long to wait for it, by the monotonic clock; None: as long as anybody.
+
+        Raises:
+            LimitExceeded: There was none in time, or too many wait already.
+            Unavailable: The host is stopping.
+        """
+
 
 class Deadline:
     """The time a statement has, whether its caller still wants it, and what it may take meanwhile.
@@ -55,7 +66,7 @@ class Deadline:
     Args:
         timeout_seconds: Time from now; None for no limit.
         cancelled: Tells, from any thread, whether the caller took the statement back; None if it cannot.
-        slot: What the statement holds while it is computed; None for nothing.
+        slot: What the statement holds while it is computed, now or later; None for nothing.
         engine_limit: As `Slot.engine_limit`, of what holds no slot.
 
     Attributes:
@@ -99,6 +110,14 @@ class Deadline:
             LivestateError: As `Slot.idle`.
         """
         return nullcontext() if self._slot is None else self._slot.idle(self.at)
+
+    def held(self) -> AbstractContextManager[None]:
+        """For a block that reads rows for a statement which is only planned, and holds no slot otherwise.
+
+        Raises:
+            LivestateError: As `Slot.held`.
+        """
+        return nullcontext() if self._slot is None else self._slot.held(self.at)
 
     def error(self) -> LivestateError | None:
         """Why the statement must end now.

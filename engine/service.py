@@ -272,6 +272,7 @@ class QueryService:
         given: Callable[[], pa.RecordBatch] | None = None,
         cancelled: Callable[[], bool] | None = None,
         engine_limit: EngineLimit | None = None,
+        slot: Slot | None = None,
     ) -> PreparedStatement:
         """Check a statement and tell its types.
 
@@ -282,6 +283,8 @@ class QueryService:
             given: Gives the values that it will run with; None where they are not known yet.
             cancelled: Tells, from any thread, whether the client took the statement back.
             engine_limit: What the engine may take for the client; None for as much as for anybody.
+            slot: What it holds while rows are read that tell its columns, and has the limits of; None for
+                nothing.
 
         Returns:
             The statement with the schemas of its result and parameters.
@@ -291,7 +294,7 @@ class QueryService:
                 these.
             LivestateError: The statement is not valid, as its kind and message say.
         """
-        deadline = Deadline(self._time_limit(session), cancelled, engine_limit=engine_limit)
+        deadline = Deadline(self._time_limit(session), cancelled, slot, engine_limit)
         return self._prepared.prepare(
             sql, session.dialect, session.read_point, deadline, expected_shapes, given
         )

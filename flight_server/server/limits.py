@@ -252,6 +252,15 @@ class Slots:
         """
         return HeldSlot(self, share, self.take(timeout_seconds, share, cancelled), cancelled)
 
+    def reserve(self, share: Share, cancelled: Callable[[], bool] | None = None) -> HeldSlot:
+        """A slot that is not taken yet: `HeldSlot.held` takes it for a block.
+
+        Args:
+            share: Whose it will be.
+            cancelled: As that of `occupy`.
+        """
+        return HeldSlot(self, share, 0.0, cancelled, is_held=False)
+
     def give(self, share: Share = NO_SHARE) -> None:
         """Give a slot back, to whoever's turn it is.
 
@@ -356,19 +365,26 @@ class HeldSlot:
         share: Whose it is.
         waited: Seconds that it took to get it; 0.0 without a wait.
         cancelled: Tells whether its holder wants it no more; None if it cannot.
+        is_held: Whether it is taken.
 
     Attributes:
         waited: As the argument.
     """
 
     def __init__(
-        self, slots: Slots, share: Share, waited: float, cancelled: Callable[[], bool] | None = None
+        self,
+        slots: Slots,
+        share: Share,
+        waited: float,
+        cancelled: Callable[[], bool] | None = None,
+        *,
+        is_held: bool = True,
     ) -> None:
         self._slots = slots
         self._share = share
         self._cancelled = cancelled
         self._lock = threading.Lock()
-        self._is_held = True
+        self._is_held = is_held
         self.waited = waited
 
     @property
@@ -383,17 +399,38 @@ class HeldSlot:
 
     def give(self) -> None:
         """Give it back, if it is held."""
+        self._let_go()
+
+    def _let_go(self) -> bool:
+        """Give it back; whether it was held."""
         with self._lock:
             is_held, self._is_held = self._is_held, False
         if is_held:
             self._slots.give(self._share)
+        return is_held
 
     @contextmanager
     def idle(self, until: float | None) -> Iterator[None]:
         """As `Slot.idle`."""
         with self._slots.waiting_for_news():
-            self.give()
+            was_held = self._let_go()
             yield
+        if was_held:
+            self._take(until)
+
+    @contextmanager
+    def held(self, until: float | None) -> Iterator[None]:
+        """As `Slot.held`."""
+        if self._is_held:
+            yield
+            return
+        self._take(until)
+        try:
+            yield
+        finally:
+            self.give()
+
+    def _take(self, until: float | None) -> None:
         remaining = None if until is None else max(0.0, until - time.monotonic())
         self._slots.take(remaining, self._share, self._cancelled)
         with self._lock:

@@ -244,7 +244,7 @@ class Statements:
                 statement.expected_shapes,
                 given,
                 call.is_cancelled,
-                self._principal.engine_limit,
+                slot=self._slots.reserve(share_of(self._principal), call.is_cancelled),
             )
         finally:
             call.end()
@@ -317,7 +317,8 @@ class Statements:
         """
         statement = command.request.statement
         activity = self._activity_of(statement)
-        values = None if activity is not None else self._typed_parameters(command.request)
+        slot = self._slots.reserve(share_of(self._principal), context.is_cancelled)
+        values = None if activity is not None else self._typed_parameters(command.request, slot)
         statement = statement if values is None else statement.bind(values)
         if not command.by_partition or activity is not None:
             prepared = self._prepared_statement(statement, context)
@@ -516,10 +517,10 @@ class Statements:
         if found is not None:
             return found
         return self._service.execute(
-            statement.sql, self._typed_parameters(request), session, call.is_cancelled, slot=slot
+            statement.sql, self._typed_parameters(request, slot), session, call.is_cancelled, slot=slot
         )
 
-    def _typed_parameters(self, request: JsonStatement) -> pa.RecordBatch | None:
+    def _typed_parameters(self, request: JsonStatement, slot: HeldSlot) -> pa.RecordBatch | None:
         if not request.parameters:
             return None
         given = request.parameters
@@ -534,7 +535,7 @@ class Statements:
         wanted = self._service.prepare(
             request.statement.sql,
             engine_session(request.statement),
-            engine_limit=self._principal.engine_limit,
+            slot=slot,
         ).parameters
         if len(given) != len(wanted):
             raise InvalidInput(f"The statement has {len(wanted)} parameters, and the ticket {len(given)}.")

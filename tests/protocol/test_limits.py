@@ -185,6 +185,23 @@ def test_a_slot_is_free_while_its_holder_waits_for_news() -> None:
     assert slots.held == 0
 
 
+def test_a_slot_that_is_reserved_is_held_for_a_block() -> None:
+    slots = Slots("max_statements", 1, max_waiting=10, max_wait_seconds=60)
+    slot = slots.reserve(NO_SHARE)
+    with slot.idle(None):
+        pass
+    assert slots.held == 0
+    with slot.held(None), slot.held(None):
+        assert slots.held == 1
+        with pytest.raises(LimitExceeded), slots.reserve(NO_SHARE).held(time.monotonic() + 0.01):
+            pass
+    assert slots.held == 0
+    with slots.hold() as held:
+        with held.held(None):
+            assert slots.held == 1
+        assert slots.held == 1
+
+
 def test_who_has_waited_for_news_waits_for_a_slot_like_all_others() -> None:
     slots = Slots("max_statements", 1, max_waiting=10, max_wait_seconds=60)
     late = slots.hold()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
@@ -13,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyarrow import flight
 
 from engine.access.principal import EngineLimit, Limit, LimitName, Principal, Proof
 from engine.changelog import Changelog, append_table
@@ -29,7 +31,9 @@ from flight_server.host.host import Host, HostOptions
 from flight_server.server.connections import COUNTED_SECONDS, KEPT_SECONDS, MOST_KEPT, Connections
 from flight_server.server.ledger import Ledger, Pace
 from flight_server.server.limits import Share, Slots
+from flight_server.server.sessions import TIMEOUT_HEADER
 from flight_server.wire.fragment_messages import FragmentTicket
+from flight_server.wire.messages import new, pack
 from tests.protocol.test_cluster_hosts import several
 from tests.security.test_scopes import ROWS, TRADES, append
 from tests.support.started_host import start_host
@@ -238,6 +242,55 @@ def test_a_stream_of_keys_that_is_held_back_ends_with_its_client_and_with_the_ho
         assert host.stop()
         with pytest.raises(Unavailable, match="host is stopping"):
             held_back.result(60)
+
+
+PIVOT = "PIVOT (SELECT id % 3 AS part, amount FROM trades) ON part USING count(amount)"
+SLOW = "SELECT sum(hash(id + r.n)) FROM trades, range(1000000000) r(n)"
+
+
+def test_what_reads_rows_to_tell_columns_holds_a_slot(tmp_path: Path) -> None:
+    append(str(tmp_path / "changelog"), TRADES, ROWS)
+    token = add_token(tmp_path / "tokens.toml", "ann", ["desk"], {}, None)
+    roles = '[roles.desk]\nstores = ["*"]\nmax_statements = 1\n'
+    (tmp_path / "security.toml").write_text(f'[security]\ntokens = "tokens.toml"\n{roles}')
+    options = HostOptions(
+        str(tmp_path / "changelog"), tmp_path / "data", port=0, security=tmp_path / "security.toml"
+    )
+    with (
+        start_host(options) as host,
+        Client(ConnectionOptions((host.uri,), token), timeout_seconds=60) as client,
+        flight.connect(host.uri) as plain,
+        ThreadPoolExecutor(1) as pool,
+    ):
+
+        def plan(sql: str, seconds: float = 60.0) -> list[Callable[[], object]]:
+            proof = (b"authorization", f"Bearer {token}".encode())
+            limit = (TIMEOUT_HEADER.encode(), str(seconds).encode())
+            header = flight.FlightCallOptions(headers=[proof, limit])
+            query = flight.FlightDescriptor.for_command(pack(new("CommandStatementQuery", query=sql)))
+            body = pack(new("ActionCreatePreparedStatementRequest", query=sql))
+            json_query = json.dumps({"sql": sql}).encode()
+            return [
+                partial(plain.get_flight_info, query, header),
+                partial(plain.get_schema, query, header),
+                lambda: list(plain.do_action(flight.Action("CreatePreparedStatement", body), header)),
+                partial(plain.get_flight_info, flight.FlightDescriptor.for_command(json_query), header),
+            ]
+
+        running = pool.submit(lambda: client.query(SLOW).read_all())
+        wait_until(lambda: len(found(client, SLOW)) == 1)
+        for call in plan("SELECT id FROM trades"):
+            call()
+        for call in plan(PIVOT, seconds=0.5):
+            with pytest.raises(pa.ArrowException, match="as many as the role desk may have at once"):
+                call()
+        ((statement, _),) = found(client, SLOW)
+        client.query(f"CANCEL '{statement}'").read_all()
+        with pytest.raises(Cancelled):
+            running.result(60)
+        for call in plan(PIVOT):
+            call()
+        assert client.query(PIVOT).read_all().num_rows == 1
 
 
 def found(client: Client, sql: str) -> list[tuple[str, int]]:
