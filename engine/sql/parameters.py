@@ -166,6 +166,8 @@ def _suggested_type(mark: exp.Expr, references: Sequence[StoreReference]) -> pa.
 def _tuple_member(row: exp.Tuple, node: exp.Expr, references: Sequence[StoreReference]) -> pa.DataType | None:
     place = next(index for index, member in enumerate(row.expressions) if member is node)
     around = row.parent
+    if isinstance(around, exp.Values):
+        around = around.parent  # IN (VALUES …)
     against = (
         around.this
         if isinstance(around, exp.In)
@@ -175,7 +177,8 @@ def _tuple_member(row: exp.Tuple, node: exp.Expr, references: Sequence[StoreRefe
     )
     if isinstance(against, exp.Tuple) and against is not row and place < len(against.expressions):
         return _type_of(against.expressions[place], references)
-    return None
+    is_alone = isinstance(around, exp.In) and len(row.expressions) == 1
+    return _type_of(against, references) if is_alone else None
 
 
 def _other_side(parent: exp.Expr, side: exp.Expr) -> exp.Expr | None:

@@ -38,6 +38,8 @@ def suggested(sql: str) -> pa.DataType | None:
         ("SELECT 1 FROM t WHERE EXISTS (SELECT 1 FROM u WHERE n = $1)", pa.int16()),
         ("SELECT 1 FROM t WHERE EXISTS (SELECT 1 FROM u WHERE k = $1)", pa.string()),
         ("SELECT 1 FROM t WHERE k IN (SELECT k FROM t) AND n IN (1, $1)", pa.int16()),
+        ("SELECT 1 FROM t WHERE n IN (VALUES ($1), (2))", pa.int16()),
+        ("SELECT 1 FROM t WHERE (k, n) IN (VALUES (1, 2), (3, $1))", pa.int16()),
         ("SELECT n + 1 AS n FROM t WHERE n = $1", pa.int16()),
         ("WITH x AS (SELECT 1 AS i) SELECT 1 FROM x, t WHERE n = $1", pa.int16()),
         ("SELECT n FROM t UNION SELECT 1 FROM u WHERE k = $1", pa.string()),
