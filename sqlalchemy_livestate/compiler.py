@@ -28,6 +28,28 @@ class LivestateCompiler(compiler.SQLCompiler):
             f"\n {word} {self.process(clause, **kw)}" for word, clause in parts if clause is not None
         )
 
+    def get_select_precolumns(self, select: Any, **kw: Any) -> str:
+        """DISTINCT, of all columns or of some."""
+        some = select._distinct_on  # noqa: SLF001 - SQLAlchemy's own way
+        return f"DISTINCT {self._on(some, **kw)} " if some else super().get_select_precolumns(select, **kw)
+
+    def visit_postgresql_distinct_on(self, distinct_on: Any, **kw: Any) -> str:
+        """The columns of a DISTINCT, as SQLAlchemy 2.1 has them beside it."""
+        return self._on(distinct_on._distinct_on, **kw)  # noqa: SLF001 - likewise
+
+    def _on(self, columns: Any, **kw: Any) -> str:
+        return f"ON ({', '.join(self.process(each, **kw) for each in columns)})"
+
+    def visit_floordiv_binary(self, binary: Any, operator: Any, **kw: Any) -> str:
+        """`column // …`, of whole numbers without a detour by floating point."""
+        sides = binary.left, binary.right
+        if not all(each.type._type_affinity is types.Integer for each in sides):  # noqa: SLF001 - likewise
+            return str(super().visit_floordiv_binary(binary, operator, **kw))  # type: ignore[no-untyped-call]
+        # The engine cuts off, and Python goes to the next lower number. Parameters are counted as they are
+        # written, so that each side is written anew.
+        a, b, c, d, e, f = (f"({self.process(each, **kw)})" for _ in range(3) for each in sides)
+        return f"({a} // {b} - CAST({c} % {d} <> 0 AND ({e} < 0) <> ({f} < 0) AS INTEGER))"
+
     def visit_now_func(self, fn: Any, **kw: Any) -> str:
         """The time of the statement, with its zone."""
         return "now()"
@@ -104,6 +126,10 @@ class LivestateTypeCompiler(compiler.GenericTypeCompiler):
     def visit_DATETIME(self, type_: Any, **kw: Any) -> str:  # noqa: N802 - SQLAlchemy's name
         """A time without a zone."""
         return self.visit_TIMESTAMP(type_, **kw)
+
+    def visit_INTERVAL(self, type_: Any, **kw: Any) -> str:  # noqa: N802 - SQLAlchemy's name
+        """A time span."""
+        return "INTERVAL"
 
     def visit_TIMESTAMP(self, type_: Any, **kw: Any) -> str:  # noqa: N802 - SQLAlchemy's name
         """A time, maybe with a zone."""

@@ -18,7 +18,7 @@ from sqlalchemy_livestate.compiler import (
     LivestateIdentifierPreparer,
     LivestateTypeCompiler,
 )
-from sqlalchemy_livestate.types import Binary, type_of
+from sqlalchemy_livestate.types import Binary, Integer, Interval, type_of
 
 MAIN = "main"
 _AUTOCOMMIT = "AUTOCOMMIT"
@@ -52,7 +52,11 @@ class LivestateDialect(default.DefaultDialect):
     type_compiler = LivestateTypeCompiler
     type_compiler_cls = LivestateTypeCompiler
     preparer = LivestateIdentifierPreparer
-    colspecs = {types.LargeBinary: Binary}  # noqa: RUF012  as SQLAlchemy's own dialects have it
+    colspecs = {  # noqa: RUF012  as SQLAlchemy's own dialects have it
+        types.LargeBinary: Binary,
+        types.Integer: Integer,
+        types.Interval: Interval,
+    }
     supports_statement_cache = True
     supports_native_boolean = True
     supports_native_decimal = True

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import types
+from sqlalchemy import cast, types
+from sqlalchemy.sql import sqltypes, type_api
 
 _DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)")
 
@@ -35,6 +38,66 @@ class Binary(types.LargeBinary):
 
     def bind_processor(self, dialect: Any) -> None:
         """Nothing is to be done: SQLAlchemy would ask the driver for a type of its own."""
+
+
+class Integer(types.Integer):
+    """A whole number; the driver takes those of 64 bits, and larger ones as decimals."""
+
+    cache_ok = True
+
+    def bind_processor(self, dialect: Any) -> Callable[[Any], Any]:
+        """What makes a value one that the driver takes."""
+        return _number
+
+
+def _number(value: Any) -> Any:
+    return Decimal(value) if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63 else value
+
+
+class Interval(type_api.NativeForEmulated, sqltypes._AbstractInterval):  # noqa: SLF001 - as SQLAlchemy's own dialects do
+    """A time span: Python's `timedelta`. SQLAlchemy's own would send a time since 1970."""
+
+    __visit_name__ = "INTERVAL"
+    cache_ok = True
+    native = True
+
+    @classmethod
+    def adapt_emulated_to_native(cls, impl: Any, **kw: Any) -> Interval:
+        """This type, in place of SQLAlchemy's."""
+        return cls()
+
+    @property
+    def python_type(self) -> type[dt.timedelta]:
+        """What values are."""
+        return dt.timedelta
+
+    def bind_expression(self, bindvalue: Any) -> Any:
+        """The parameter, which is a text, as an interval."""
+        return cast(bindvalue, self)
+
+    def bind_processor(self, dialect: Any) -> Callable[[Any], str | None]:
+        """What makes a value a text of an interval."""
+        return _interval_text
+
+    def result_processor(self, dialect: Any, coltype: Any) -> Callable[[Any], dt.timedelta | None]:
+        """What makes what the driver gives a value."""
+        return _time_span
+
+
+def _interval_text(value: dt.timedelta | None) -> str | None:
+    if value is None:
+        return None
+    return f"{value.days} days {value.seconds} seconds {value.microseconds} microseconds"
+
+
+def _time_span(value: Any) -> dt.timedelta | None:
+    if value is None or isinstance(value, dt.timedelta):
+        return value
+    if value.months:
+        raise ValueError(
+            f"An interval of {value.months} months is no timedelta, as months differ: cast it to VARCHAR."
+        )
+    return dt.timedelta(days=value.days, microseconds=value.nanoseconds // 1000)
 
 
 _TYPES: Mapping[str, Callable[[], types.TypeEngine[Any]]] = {

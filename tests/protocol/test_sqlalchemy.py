@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 import sqlalchemy as sa
 from adbc_driver_manager.dbapi import Connection
+from sqlalchemy.dialects import postgresql
 
 from engine.changelog import Changelog, append_table
 from engine.model.schema import define_store
@@ -132,6 +133,57 @@ def test_the_usual_statements_are_compiled(engine: sa.Engine) -> None:
         now = values(sa.select(sa.func.now()))[0]
         assert isinstance(now, dt.datetime)
         assert now.tzinfo is not None
+
+
+def test_whole_numbers_keep_all_digits(engine: sa.Engine) -> None:
+    typed = sa.Table("typed", sa.MetaData(), autoload_with=engine)
+    large = 2**60 + 1
+    with engine.connect() as connection:
+        for left, right in ((large, 1), (7, 2), (-7, 2), (7, -2), (-7, -2), (-6, 2), (-(2**63), 3)):
+            quotient = sa.literal(left, sa.BigInteger) // sa.literal(right, sa.BigInteger)
+            assert connection.scalar(sa.select(quotient)) == left // right
+        assert connection.scalar(sa.select(sa.literal(7.5) // 2)) == 3
+        unsigned = sa.select(typed.c.id).where(typed.c.unsigned == 2**63 + 1)
+        assert connection.scalars(unsigned).all() == [1]
+        assert connection.scalars(sa.select(typed.c.id).where(typed.c.id < 2**64)).all() != []
+
+
+def test_time_spans_are_added_and_told(engine: sa.Engine) -> None:
+    typed = sa.Table("typed", sa.MetaData(), autoload_with=engine)
+    moment = typed.c.moment
+    spans = (
+        dt.timedelta(0),
+        dt.timedelta(hours=-1),
+        dt.timedelta(days=400, microseconds=1),
+        dt.timedelta(days=-3, seconds=5, microseconds=7),
+    )
+    with engine.connect() as connection:
+        (first,) = connection.scalars(sa.select(moment).where(typed.c.id == 1))
+        for span in spans:
+            (row,) = connection.execute(
+                sa.select(moment + span, moment - span, sa.literal(span), moment + span - moment).where(
+                    typed.c.id == 1
+                )
+            )
+            assert tuple(row) == (first + span, first - span, span, span)
+        past = sa.select(typed.c.id).where(moment < sa.func.localtimestamp() - dt.timedelta(hours=1))
+        assert 1 in connection.scalars(past).all()
+        assert connection.scalar(sa.select(sa.literal(None, sa.Interval))) is None
+        with pytest.raises(ValueError, match="months differ: cast it to VARCHAR"):
+            connection.scalar(sa.text("SELECT INTERVAL 1 MONTH AS span").columns(span=sa.Interval))
+
+
+@pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SADeprecationWarning")
+def test_distinct_of_some_columns(engine: sa.Engine) -> None:
+    big = sa.Table("big", sa.MetaData(), autoload_with=engine)
+    parity = big.c.id % 2
+    with engine.connect() as connection:
+        firsts = sa.select(big.c.id).distinct(parity).order_by(parity, big.c.id)
+        assert connection.scalars(firsts).all() == [0, 1]
+        if hasattr(postgresql, "distinct_on"):
+            firsts = sa.select(big.c.id).ext(postgresql.distinct_on(parity)).order_by(parity, big.c.id)
+            assert connection.scalars(firsts).all() == [0, 1]
+        assert connection.scalars(sa.select(parity).distinct().order_by(parity)).all() == [0, 1]
 
 
 def test_what_would_write_is_refused(engine: sa.Engine) -> None:
