@@ -190,6 +190,22 @@ class Disk:
         if self.contents:
             del self.contents[draw.choice(sorted(self.contents))]
 
+    def flip_bit(self, draw: Random) -> None:
+        """Have something else in one place than was written, once no process has it open."""
+        for content in self.contents.values():
+            content.settle(write for write in content.writes if write.is_logged)
+        found = [
+            (path, key)
+            for path, content in self.contents.items()
+            for key in content.durable
+            if content.durable[key]
+        ]
+        if found:
+            path, key = draw.choice(sorted(found))
+            data = bytearray(self.contents[path].durable[key])
+            data[draw.randrange(len(data))] ^= 1 << draw.randrange(8)
+            self.contents[path].durable[key] = bytes(data)
+
     def clear(self) -> None:
         """Have nothing any more."""
         self.contents.clear()

@@ -15,7 +15,7 @@ from unittest import mock
 from engine.changelog import Catalog, Changelog, Commit, SnapshotRetention
 from engine.changelog.snapshot import EPOCH_WEIGHT
 from engine.errors import LivestateError
-from engine.model.schema import GroupName, PartitionId, StoreDefinition, StoreName
+from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
 from engine.replica.catch_up import SECONDS_BETWEEN_DOUBTS
 from engine.replica.group import FollowedGroup
 from engine.replica.group_setup import GroupSetup
@@ -24,11 +24,12 @@ from engine.replica.partition_places import store_path
 from engine.replica.reached_epoch import ReachedEpoch
 from engine.replica.snapshotter import SnapshotMaker, SnapshotOptions
 from engine.state.cache import ColumnCache
+from engine.state.damage import DamagedError
 from engine.state.partition import PartitionStore
 from engine.state.rocks import shared_options
 from engine.state.state_options import StateOptions
 from tests.simulation.disk import Died, Disk, Life, Moments, Note, SimulatedStorage
-from tests.simulation.model import GROUP
+from tests.simulation.kinds import GROUP
 from tests.simulation.objects import ObjectStore, UnreliableObjects
 
 STATE = StateOptions(block_rows=4, fan_out=2, cache_bytes=1 << 20)
@@ -117,8 +118,11 @@ class SimulatedHost:
         now: Gives the time, microseconds since 1970 UTC.
         retention: Which snapshots it keeps.
         moments: What there is between two of its steps.
+        options: How it keeps partitions.
+        may_be_damaged: Whether it looks for what statements, merges and scrubs have found damaged.
 
     Attributes:
+        name: What it is called.
         disk: Its disk.
         problems: What it could not do, as the errors say.
         starts: How often it was started.
@@ -134,15 +138,19 @@ class SimulatedHost:
         now: Callable[[], int],
         retention: SnapshotRetention,
         moments: Moments,
+        options: StateOptions = STATE,
+        *,
+        may_be_damaged: bool = False,
     ) -> None:
         self.disk = Disk()
         self.problems: list[str] = []
-        self._name = name
+        self.name = name
         self._held = held
         self._draw = draw
         self._clock, self._now = clock, now
         self._retention, self._moments = retention, moments
         self._store = store
+        self._options, self._may_be_damaged = options, may_be_damaged
         self.starts = 0
         self._state: FollowedGroup | None = None
         self._start()
@@ -156,11 +164,11 @@ class SimulatedHost:
         self._has_stores = False
         self._unopened: Collection[StoreDefinition] = ()
         self._setup = SimulatedSetup(
-            directory=Path(self._name),
-            cache=ColumnCache(STATE.cache_bytes),
-            options=STATE,
-            shared_options=shared_options(STATE),
-            held=lambda definition: self._held[self._name],
+            directory=Path(self.name),
+            cache=ColumnCache(self._options.cache_bytes),
+            options=self._options,
+            shared_options=shared_options(self._options),
+            held=lambda definition: self._held[self.name],
             retention=Retention(seconds=3 * SECONDS_BETWEEN_DOUBTS, versions=3, bytes=1 << 20),
             workers=Inline(),  # type: ignore[arg-type]  # what is used of an executor
             request_compaction=lambda group, partition: None,
@@ -176,14 +184,14 @@ class SimulatedHost:
             self._retention,
             rank=self._rank,
             replicas=self._replicas,
-            host=self._name,
+            host=self.name,
             patience_seconds=IMPATIENT / 2,
             silent_seconds=IMPATIENT / 2,
         )
         self._maker = SnapshotMaker(self._changelog, options, self._now, Event())
 
     def _rank(self, definition: StoreDefinition, partition: PartitionId) -> int:
-        return [name for name in sorted(self._held) if partition in self._held[name]].index(self._name)
+        return [name for name in sorted(self._held) if partition in self._held[name]].index(self.name)
 
     def _replicas(self, definition: StoreDefinition, partition: PartitionId) -> int:
         return sum(partition in held for held in self._held.values())
@@ -234,9 +242,14 @@ class SimulatedHost:
         return [self._state.view_at(each.epoch) for each in (*report.readable, *report.past)]
 
     @property
+    def newest_known(self) -> Epoch:
+        """The newest epoch that it takes to be committed."""
+        return Epoch(0) if self._state is None else self._state.reported[0].newest_known
+
+    @property
     def held(self) -> Sequence[PartitionId]:
         """The partitions that it holds."""
-        return self._held[self._name]
+        return self._held[self.name]
 
     def follow(self, trouble: int) -> bool:
         """Take some steps; whether any moved it.
@@ -265,10 +278,20 @@ class SimulatedHost:
                 state.expire()
             except LivestateError as error:
                 self.problems.append(error.message)
+            self._look_for_damage()
             moved, idle = moved or has_moved, 0 if has_moved else idle + 1
             if idle > IDLE_STEPS:
                 break
         return moved
+
+    def _look_for_damage(self) -> None:
+        """Have built again what was found damaged, whatever else has failed, as `Follower` does."""
+        if self._may_be_damaged and self._state is not None:
+            try:
+                self._state.release()
+                self._state.rebuild()
+            except LivestateError as error:
+                self.problems.append(error.message)
 
     def _hear(self) -> None:
         """Ask what was decided of the group, as a host does once a second."""
@@ -295,6 +318,19 @@ class SimulatedHost:
             with suppress(LivestateError):
                 partition.compact()
 
+    def scrub(self) -> None:
+        """Read all that is stored, as `Scrubber` does."""
+        for partition in () if self._state is None else self._state.partitions:
+            try:
+                partition.check_records()
+                for entry in partition.version.all_segments:
+                    for block in range(entry.segment.blocks):
+                        entry.segment.stored.check_block(block)
+            except DamagedError as error:
+                partition.note_damage(error.what)
+            except LivestateError as error:
+                self.problems.append(error.message)
+
     def write_snapshot(self, trouble: int, waited: float) -> None:
         """Go on with the snapshot that is due, if one is."""
         self._objects.trouble = trouble
@@ -305,7 +341,7 @@ class SimulatedHost:
             except LivestateError as error:
                 self.problems.append(error.message)
         differing = self._maker.differing.pop(GROUP, {})
-        assert not differing, f"{self._name} has other rows than other hosts: {differing}"
+        assert not differing, f"{self.name} has other rows than other hosts: {differing}"
 
     def die_within(self, steps: int, trouble: int) -> None:
         """Go on as ever, and be gone after some writes and requests."""

@@ -13,11 +13,13 @@ from engine.errors import Corrupt, Fenced, LivestateError, NotFound
 from engine.model.retention import cutoffs_of
 from engine.model.schema import Epoch, StoreDefinition, StoreName
 from tests.simulation.disk import Life, Moments
-from tests.simulation.model import GROUP, HOUR, RECENT, draw_changes, draw_migration, rows_to_write
+from tests.simulation.kinds import GROUP, HOUR, OTHER_KINDS
+from tests.simulation.model import RECENT, draw_changes, draw_migration, rows_to_write
 from tests.simulation.objects import ObjectStore, UnreliableObjects
 
 NEWEST_SKIPPED = 4
 """An epoch that is passed by is one of the newest."""
+EXPIRING = [each for each in (RECENT, *OTHER_KINDS) if each.behaviour.retention is not None]
 
 
 class Job:
@@ -29,13 +31,21 @@ class Job:
         draw: Says what it writes.
         counts: How often what became of it.
         moments: What there is between two of its steps.
+        has_more_files: Whether some of its epochs have a second data file, with other rows of the same keys.
 
     Attributes:
         acknowledged: Digests of the commits that it knows to be there.
     """
 
     def __init__(
-        self, name: str, store: ObjectStore, draw: Random, counts: Counter[str], moments: Moments
+        self,
+        name: str,
+        store: ObjectStore,
+        draw: Random,
+        counts: Counter[str],
+        moments: Moments,
+        *,
+        has_more_files: bool = False,
     ) -> None:
         self.acknowledged: list[str] = []
         self._name = name
@@ -46,7 +56,9 @@ class Job:
         self._changelog: Changelog | None = None
         self._writer: Writer | None = None
         self._batch = 0
+        self._has_more_files = has_more_files
         self._changes: dict[StoreName, Mapping[int, int | None]] = {}
+        self._more: dict[StoreName, Mapping[int, int | None]] = {}
         self._shapes: dict[StoreName, Sequence[StoreDefinition]] = {}
         self._at = 0
 
@@ -94,18 +106,31 @@ class Job:
             self._changes = {store: draw_changes(draw) for store in chosen}
             self._shapes = {store: [definitions[store]] for store in chosen}
             self._at = now - draw.randrange(2 * HOUR)
+            has_more = self._has_more_files and not draw.randrange(3)
+            self._more = {store: draw_changes(draw) for store in chosen} if has_more else {}
         placed = {}
         for store, changes in self._changes.items():
             # One that was dropped is what it was, until the job is told.
             self._shapes[store] = changelog.shapes(store) or self._shapes[store]
             placed[store] = rows_to_write(draw.choice(self._shapes[store]), changes, self._at)
         replaced = [store for store in placed if not draw.randrange(20)]
+        expiring = [each for each in EXPIRING if each.name in placed]
         cutoffs = (
-            cutoffs_of([RECENT], now - draw.randrange(HOUR), now)
-            if RECENT.name in placed and not draw.randrange(4)
+            cutoffs_of(expiring, now - draw.randrange(HOUR), now)
+            if expiring and not draw.randrange(4)
             else {}
         )
-        if draw.randrange(4):
+        if self._more:
+            more = {
+                store: rows_to_write(draw.choice(self._shapes[store]), changes, self._at - HOUR // 4)
+                for store, changes in self._more.items()
+            }
+            files = [changelog.stage(GROUP, writer.next_epoch, each, task="t") for each in (placed, more)]
+            commit = writer.commit(
+                files, query_id=self._name, batch_id=self._batch, replaced=replaced, cutoffs=cutoffs
+            )
+            self._counts["two files"] += 1
+        elif draw.randrange(4):
             commit = writer.append(
                 placed, query_id=self._name, batch_id=self._batch, replaced=replaced, cutoffs=cutoffs
             )

@@ -12,35 +12,38 @@ import pyarrow as pa
 
 from engine.changelog import Changelog, Commit
 from engine.changelog.rows import partition_rows
-from engine.model.kinds import Behaviour, Function, Merge, MergedColumn, Retention
+from engine.model.kinds import Behaviour, Merge, Retention, Session
 from engine.model.migration import AddColumn, Change, DropColumn, RenameColumn, WidenColumn
-from engine.model.schema import GroupName, PartitionId, StoreDefinition, StoreName, define_store
-from engine.producers.partial_rows import partial_rows
+from engine.model.schema import PartitionId, StoreDefinition, StoreName, define_store
 from engine.state.state_view import StateView
+from tests.simulation.kinds import (
+    COLUMNS,
+    GROUP,
+    HOUR,
+    Row,
+    apply_entries,
+    fragments,
+    goes_by_commits,
+    identity_of,
+    is_before,
+    is_old,
+    partial_totals,
+    timed_values,
+)
 from tests.support.following import live_rows
 
-GROUP = GroupName("g")
 KEYS = 8
-HOUR = 3_600_000_000
-TOMBSTONE = "__tombstone"
-_COLUMNS = (MergedColumn("total", Function.SUM, of="amount"), MergedColumn("n", Function.COUNT))
-
-
-def _partial_rows(amounts: Mapping[int, int]) -> pa.Table:
-    events = {"key": pa.array(amounts, pa.int64()), "amount": pa.array(amounts.values(), pa.int64())}
-    return partial_rows(pa.table(events), ["key"], _COLUMNS)
-
 
 AMOUNTS = define_store(
     "amounts", pa.schema([("key", pa.int64()), ("amount", pa.int32())]), ["key"], partitions=2, group=GROUP
 )
 TOTALS = define_store(
     "totals",
-    _partial_rows({1: 1}).schema,
+    partial_totals({1: 1}).schema,
     ["key"],
     partitions=2,
     group=GROUP,
-    behaviour=Behaviour(Merge(_COLUMNS)),
+    behaviour=Behaviour(Merge(COLUMNS)),
 )
 RECENT = define_store(
     "recent",
@@ -65,8 +68,6 @@ OTHER_AMOUNTS = define_store(
 )
 """Another store of the name, which can be created after `AMOUNTS` was dropped."""
 Tables = Mapping[tuple[StoreName, PartitionId], pa.Table]
-Row = Mapping[int, Any]
-"""Column numbers with values."""
 
 
 @dataclass(frozen=True)
@@ -77,11 +78,15 @@ class State:
         shapes: What they are.
         rows: The row of each key of each.
         drops: The amendments that have ended the last store of a name, by name.
+        marks: What is known of keys of each beside the rows.
+        cutoffs: The last cutoff of each, where it had one.
     """
 
     shapes: Mapping[StoreName, StoreDefinition] = field(default_factory=dict)
-    rows: Mapping[StoreName, Mapping[int, Row]] = field(default_factory=dict)
+    rows: Mapping[StoreName, Mapping[Any, Row]] = field(default_factory=dict)
     drops: Mapping[StoreName, int] = field(default_factory=dict)
+    marks: Mapping[StoreName, Mapping[Any, Any]] = field(default_factory=dict)
+    cutoffs: Mapping[StoreName, int] = field(default_factory=dict)
 
     def follow(self, commit: Commit, heard: Changelog, tables: Tables) -> State:
         """What stores have after the commit that follows.
@@ -101,18 +106,21 @@ class State:
             }
             for name, shape in shapes.items()
         }
+        same = {name for name in shapes if drops.get(name) == self.drops.get(name)}
+        marks = {name: dict(self.marks.get(name, {})) if name in same else {} for name in shapes}
+        cutoffs = {name: cutoff for name, cutoff in self.cutoffs.items() if name in same}
         for name in commit.replaced:
-            rows[name] = {}
+            rows[name], marks[name] = {}, {}
         for name, cutoff in commit.cutoffs.items():
-            rows[name] = {
-                key: row for key, row in rows.get(name, {}).items() if not _is_old(row, shapes[name], cutoff)
-            }
+            if name in shapes and cutoff > cutoffs.get(name, cutoff - 1):
+                _expire(rows[name], marks[name], shapes[name], cutoff)
+                cutoffs[name] = cutoff
         for (name, _), table in tables.items():
-            for entry in table.to_pylist() if name in shapes else ():
-                _apply(rows[name], entry, shapes[name], commit.cutoffs.get(name))
-        return State(shapes, rows, drops)
+            if name in shapes:
+                apply_entries(rows[name], marks[name], table.to_pylist(), shapes[name], commit)
+        return State(shapes, rows, drops, marks, cutoffs)
 
-    def rows_of(self, view: StateView, *, is_past: bool = False) -> dict[int, dict[str, Any]]:
+    def rows_of(self, view: StateView, *, is_past: bool = False) -> dict[Any, dict[str, Any]]:
         """What a view must have.
 
         Args:
@@ -129,7 +137,7 @@ class State:
         return {
             key: {names[number]: value for number, value in row.items()}
             for key, row in self.rows.get(name, {}).items()
-            if partition_of(key) in view.versions
+            if partition_of(key[0] if isinstance(key, tuple) else key) in view.versions
         }
 
 
@@ -143,10 +151,10 @@ def shapes_at(heard: Changelog, commit: Commit) -> Mapping[StoreName, StoreDefin
     return shapes
 
 
-def view_rows(view: StateView) -> dict[int, dict[str, Any]]:
+def view_rows(view: StateView) -> dict[Any, dict[str, Any]]:
     """What a view has, by key."""
     found = live_rows(view).to_pylist()
-    rows = {row.pop("key"): row for row in found}
+    rows = {identity_of(row, view.definition): row for row in found}
     assert len(rows) == len(found), "a key is there twice"
     return rows
 
@@ -162,7 +170,7 @@ def _column_names(shape: StoreDefinition) -> dict[int, str]:
     return {
         column.number: name
         for name, column in zip(shape.stored_schema.names, shape.columns, strict=True)
-        if name != "key"
+        if name not in shape.key and not name.startswith("__")
     }
 
 
@@ -179,23 +187,15 @@ def _convert(row: Row, before: StoreDefinition, after: StoreDefinition) -> Row:
     return converted
 
 
-def _is_old(row: Row, shape: StoreDefinition, cutoff: int) -> bool:
-    at = row[shape.column("at").number]
-    return int(pa.scalar(at, pa.timestamp("us")).value) < cutoff
-
-
-def _apply(rows: dict[int, Row], entry: dict[str, Any], shape: StoreDefinition, cutoff: int | None) -> None:
-    """Have a row that was committed take effect."""
-    key = entry.pop("key")
-    if entry.pop(TOMBSTONE, False):
-        rows.pop(key, None)
-        return
-    row = {shape.column(name).number: value for name, value in entry.items()}
-    if cutoff is not None and _is_old(row, shape, cutoff):
-        return
-    if shape.name == TOTALS.name and key in rows:
-        row = {number: value + rows[key][number] for number, value in row.items()}
-    rows[key] = row
+def _expire(rows: dict[Any, Row], marks: dict[Any, Any], shape: StoreDefinition, cutoff: int) -> None:
+    """Have go what is past its retention."""
+    by_mark = goes_by_commits(shape)
+    gone = [key for key, at in marks.items() if is_before(at, cutoff)]
+    old = gone if by_mark else [key for key, row in rows.items() if is_old(row, shape, cutoff)]
+    for key in gone:
+        del marks[key]
+    for key in old:
+        del rows[key]
 
 
 # ---- what jobs write
@@ -218,15 +218,16 @@ def rows_to_write(
         at: The time of the rows, microseconds since 1970 UTC.
     """
     amounts = {key: amount or 0 for key, amount in changes.items()}
-    if shape.name == TOTALS.name:
-        rows = _partial_rows(amounts)
+    if isinstance(shape.behaviour.kind, Merge):
+        rows = partial_totals(amounts)
+    elif isinstance(shape.behaviour.kind, Session):
+        rows = fragments(changes, at)
     else:
         columns = {"key": pa.array(amounts, pa.int64())}
         for schema_field in shape.row_schema:
             if schema_field.name != "key":
-                values: Sequence[Any] = (
-                    [at] * len(amounts) if schema_field.name == "at" else [*amounts.values()]
-                )
+                is_time = pa.types.is_timestamp(schema_field.type)
+                values: Sequence[Any] = timed_values(shape, changes, at) if is_time else [*amounts.values()]
                 columns[schema_field.name] = pa.array(values, schema_field.type)
         rows = pa.table(columns)
     gone = [changes[key] is None for key in rows["key"].to_pylist()]
@@ -234,8 +235,8 @@ def rows_to_write(
 
 
 def draw_migration(draw: Random, shape: StoreDefinition) -> Change:
-    """A change of `AMOUNTS` that its shape can take."""
-    names = [name for name in shape.row_schema.names if name != "key"]
+    """A change of `AMOUNTS` or `LATEST` that its shape can take, as a rule."""
+    names = [name for name in shape.row_schema.names if name not in shape.key]
     name = draw.choice(names)
     changes: list[Change] = [
         AddColumn(f"more_{shape.next_column}", pa.int64(), draw.choice([None, "7"])),

@@ -19,7 +19,7 @@ from engine.changelog.objects import Objects, open_objects
 from engine.errors import Unavailable
 from tests.simulation.disk import Life
 from tests.simulation.files import Machine, SimulatedPath
-from tests.simulation.model import GROUP
+from tests.simulation.kinds import GROUP
 
 MOST_LAG = 40
 """Changes of the store that a list may not know of."""

@@ -12,13 +12,21 @@ from threading import Event, Thread
 import pytest
 
 from engine.changelog import amendments, local_objects
-from tests.simulation.world import WEIGHTS, WEIGHTS_OF_STOPS, WEIGHTS_OF_STORES, World
+from tests.simulation.world import (
+    WEIGHTS,
+    WEIGHTS_OF_STOPS,
+    WEIGHTS_OF_STORES,
+    WEIGHTS_OF_WIDE,
+    WIDE_FROM,
+    World,
+)
 
 ONCE_WRONG = (23788, 9100356, 9200328)
 """They were, in ways that have a test of their own now."""
 SEEDS = [*range(2, 22, 2), *range(1, 161, 2), *ONCE_WRONG]
 """Stores end where they are even; long runs have more of these."""
 SHARING_SEEDS = range(20, 50)
+WIDE_SEEDS = range(WIDE_FROM, WIDE_FROM + 12)
 SEEDS_WITH_FILES = (1014, 1019, 1020)
 """Their changelogs are in a directory."""
 
@@ -42,6 +50,19 @@ def test_hosts_answer_right_whose_partitions_share_a_storage(monkeypatch: pytest
         except Exception as error:
             error.add_note(f"seed {seed}, with partitions that share a storage")
             raise
+
+
+def test_hosts_answer_right_of_stores_of_all_kinds_whatever_becomes_of_disks_and_changelogs() -> None:
+    happened: Counter[str] = Counter()
+    for seed in WIDE_SEEDS:
+        world = World(seed)
+        try:
+            world.run()
+        except Exception as error:
+            error.add_note(f"python -m tests.simulation.run --seeds 1 --first {seed}")
+            raise
+        happened += world.counts
+    assert not {*WEIGHTS_OF_WIDE, "two files"} - set(happened)
 
 
 def test_all_that_it_is_about_happens_and_a_seed_is_the_same_twice() -> None:

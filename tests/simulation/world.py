@@ -8,23 +8,27 @@ import os
 import secrets
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
+from typing import TypeVar
 from unittest import mock
 from weakref import WeakSet
 
 import pyarrow as pa
 
 from engine.changelog import Changelog, Commit, SnapshotRetention
+from engine.changelog.backup import back_up, finished_mark, restore
 from engine.changelog.codec import decode_commit
 from engine.changelog.commit import BEFORE_FIRST, Slice
 from engine.changelog.layout import data_epoch, data_path, group_path
 from engine.changelog.store_drops import Removed, remove_dropped_stores
-from engine.errors import Corrupt, NotFound
+from engine.errors import Corrupt, LivestateError, NotFound
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition
 from engine.processes.right_of_way import RIGHT_OF_WAY
 from engine.replica.catch_up import SECONDS_BETWEEN_DOUBTS
@@ -32,14 +36,14 @@ from engine.replica.commit_queue import LARGE_EPOCH_BYTES
 from engine.replica.group import QUICK_BYTES
 from engine.replica.group_views import GroupView
 from engine.replica.partition_places import store_path
-from tests.simulation.disk import Died, DiskCopy
+from engine.state.damage import DamagedError
+from tests.simulation.disk import Died, DiskCopy, Life
 from tests.simulation.files import Machine
-from tests.simulation.host import IMPATIENT, PATIENT, SimulatedHost
+from tests.simulation.host import IMPATIENT, PATIENT, STATE, SimulatedHost
 from tests.simulation.jobs import Job
+from tests.simulation.kinds import GROUP, HISTORY, HOUR, LATEST, OTHER_KINDS, PLAIN_HISTORY, SEEN
 from tests.simulation.model import (
     AMOUNTS,
-    GROUP,
-    HOUR,
     OTHER_AMOUNTS,
     RECENT,
     STORES,
@@ -50,7 +54,7 @@ from tests.simulation.model import (
     shapes_at,
     view_rows,
 )
-from tests.simulation.objects import HeardObjects, ObjectStore
+from tests.simulation.objects import HeardObjects, ObjectStore, UnreliableObjects
 from tests.simulation.this_thread import ForThisThread
 
 HELD: Mapping[str, Sequence[PartitionId]] = {
@@ -71,6 +75,19 @@ CHOICES_OF_STORES: Sequence[Sequence[StoreDefinition]] = [
     [AMOUNTS, TOTALS],
     [TOTALS, RECENT],
 ]
+WIDE_FROM = 10_000_000
+"""Seeds from which on worlds are wide: they have stores of all kinds and epochs of two data files; partitions
+move between hosts, what disks have is damaged, and the changelog is backed up and restored.
+"""
+WIDE_CHOICES: Sequence[Sequence[StoreDefinition]] = [
+    *([each] for each in OTHER_KINDS),
+    [LATEST, HISTORY],
+    [AMOUNTS, LATEST],
+    [LATEST, SEEN, PLAIN_HISTORY],
+    [TOTALS, RECENT],
+]
+WIDE_ONE_IN = 3
+"""Rounds of wide worlds in which what other worlds do not have happens."""
 STORES_END_ONE_IN = 8
 """Rounds in which something happens to stores as such, where stores end."""
 STOPS_ONE_IN = 8
@@ -80,6 +97,10 @@ WATCHED_ONE_IN = 3
 
 CREATED_LATER_ONE_IN = 3
 """Stores, where stores end, that are not there at first."""
+
+
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
 
 
 class EpochGoneError(Exception):
@@ -101,6 +122,7 @@ class World:
         # Drawn apart, so that worlds in which no store ends stay what they were.
         self._stores_draw = None if seed % 2 else Random(seed + 2**41)
         self._stops_draw = Random(seed + 2**42)
+        self._wide_draw = Random(seed + 2**43) if seed >= WIDE_FROM else None
         self.counts: Counter[str] = Counter()
         self._seconds = 0.0
         self._time = 1_700_000_000 * SECOND
@@ -119,7 +141,9 @@ class World:
         self._is_meanwhile = True
         draw = self.draw
         self._machine = None if draw.randrange(4) else Machine(lambda: self._time)
-        self._stores = list(draw.choice(CHOICES_OF_STORES))
+        is_wide, self._held = self._wide_draw is not None, dict(HELD)
+        self._backup: Changelog | None = None
+        self._stores = list(draw.choice(WIDE_CHOICES if is_wide else CHOICES_OF_STORES))
         if not self._stops_draw.randrange(WATCHED_ONE_IN):
             self._stores.append(WATCHED)
         self._retention = draw.choice(
@@ -130,10 +154,22 @@ class World:
             ]
         )
         self.store = ObjectStore(self._machine, lambda: self._time, self, self.counts)
-        self._jobs = [Job(name, self.store, draw, self.counts, self) for name in ("p", "q")]
+        self._jobs = [
+            Job(name, self.store, draw, self.counts, self, has_more_files=is_wide) for name in ("p", "q")
+        ]
+        pieces = self._wide_draw.choice([1, STATE.apply_bytes]) if self._wide_draw else STATE.apply_bytes
         self.hosts = [
             SimulatedHost(
-                name, HELD, self.store, draw, self._clock, self._microseconds, self._retention, self
+                name,
+                self._held,
+                self.store,
+                draw,
+                self._clock,
+                self._microseconds,
+                self._retention,
+                self,
+                replace(STATE, apply_bytes=pieces),
+                may_be_damaged=is_wide,
             )
             for name in HELD
         ]
@@ -215,6 +251,7 @@ class World:
             # Nobody waits here, and nobody damages a commit: both cost a good deal.
             patches.enter_context(mock.patch.object(RIGHT_OF_WAY, "give_way", lambda: None))
             patches.enter_context(mock.patch("engine.changelog.epochs.decode_commit", _decode_commit))
+            patches.enter_context(mock.patch("engine.changelog.backup.ThreadPoolExecutor", InOrder))
             if self._machine is not None:
                 files = ForThisThread(self._machine.os, os)
                 patches.enter_context(mock.patch("engine.changelog.local_objects.os", files))
@@ -222,13 +259,7 @@ class World:
                 if self._stores_draw is None or self._stores_draw.randrange(CREATED_LATER_ONE_IN):
                     self._truth().create_store(store)
             for _ in range(ROUNDS):
-                self._have_something_happen(self.draw, WEIGHTS)
-                if self._stores_draw and not self._stores_draw.randrange(STORES_END_ONE_IN):
-                    self._have_something_happen(self._stores_draw, WEIGHTS_OF_STORES)
-                if not self._stops_draw.randrange(STOPS_ONE_IN):
-                    self._have_something_happen(self._stops_draw, WEIGHTS_OF_STOPS)
-                self.read_commits()
-                self._check_views()
+                self._have_round()
             self._trouble, self._skew, self._is_meanwhile = 0, 0, True
             self.store.forget_late()
             if self._machine is not None:
@@ -236,6 +267,18 @@ class World:
             self._settle()
             if self._stores_draw:
                 self._begin_anew()
+
+    def _have_round(self) -> None:
+        """Have something happen, and now and then something of what is rare."""
+        self._have_something_happen(self.draw, WEIGHTS)
+        if self._stores_draw and not self._stores_draw.randrange(STORES_END_ONE_IN):
+            self._have_something_happen(self._stores_draw, WEIGHTS_OF_STORES)
+        if not self._stops_draw.randrange(STOPS_ONE_IN):
+            self._have_something_happen(self._stops_draw, WEIGHTS_OF_STOPS)
+        if self._wide_draw and not self._wide_draw.randrange(WIDE_ONE_IN):
+            self._have_something_happen(self._wide_draw, WEIGHTS_OF_WIDE)
+        self.read_commits()
+        self._check_views()
 
     def _begin_anew(self) -> None:
         """Have all stores written again, whatever became of them; nothing is left of what was dropped."""
@@ -267,7 +310,7 @@ class World:
             self._lose_power_of_log()
 
     def _do(self, what: str, host: SimulatedHost, job: Job) -> None:  # noqa: C901, PLR0912 - a case for each
-        draw = self.draw
+        draw = self._wide_draw if self._wide_draw and what in WEIGHTS_OF_WIDE else self.draw
         match what:
             case "append":
                 for _ in range(draw.randint(1, 6)):
@@ -282,7 +325,8 @@ class World:
                     if number % 4 < 2:
                         rival.end_term()
             case "migration":
-                job.migrate(AMOUNTS.name, self._trouble)
+                wide = [AMOUNTS.name, LATEST.name]
+                job.migrate(draw.choice(wide) if self._wide_draw else AMOUNTS.name, self._trouble)
             case "skip":
                 job.skip(self._microseconds(), self._trouble)
             case "follow":
@@ -331,17 +375,72 @@ class World:
                     self._log_copies.append(self.store.copy())
             case "older log":
                 if self._log_copies:
-                    if self._machine is not None:
-                        self._machine.life.steps = None
-                    self.store.restore(draw.choice(self._log_copies))
-                    if self._machine is not None:
-                        # docs/backup.md asks for it: names of before that a loss of power brings back are
-                        # taken for epochs.
-                        self._machine.root.sync()
-                    for each in self._jobs:
-                        each.end_term()
+                    self._restore_log(draw.choice(self._log_copies))
+            case "backup":
+                self._back_up(draw)
+            case "restored backup":
+                self._restore_backup(draw)
+            case "moved partitions":
+                self._move_partitions(draw, host)
+            case "damage":
+                host.end()
+                host.disk.flip_bit(draw)
+            case "scrub":
+                host.scrub()
             case _:
                 self._have_store_change(what, job)
+
+    def _restore_log(self, objects: dict[str, pa.Buffer]) -> None:
+        """Have the changelog be another one, and all jobs started again."""
+        if self._machine is not None:
+            self._machine.life.steps = None
+        self.store.restore(objects)
+        if self._machine is not None:
+            # docs/backup.md asks for it: names of before that a loss of power brings back are taken for
+            # epochs.
+            self._machine.root.sync()
+        for each in self._jobs:
+            each.end_term()
+
+    def _back_up(self, draw: Random) -> None:
+        """Make a backup at the newest epoch or an earlier one, or bring one up to date, or die at it."""
+        objects = UnreliableObjects(self.store, draw, Life(moments=self))
+        newest = self._truth().newest_epoch(GROUP)
+        epochs = {} if draw.randrange(4) else {GROUP: Epoch(draw.randrange(newest + 1))}
+        if self._backup is None or not draw.randrange(4):
+            self._backup = Changelog.open("memory://")
+        steps = draw.choice([draw.randrange(60), None, None])
+        source = Changelog("memory://", {}, objects)
+        with suppress(LivestateError):
+            for _ in islice(back_up(source, self._backup, epochs, self._time), steps):
+                pass
+
+    def _restore_backup(self, draw: Random) -> None:
+        """Have the changelog be what a backup has; what is finished of one can be restored at any time."""
+        mark = None if self._backup is None else finished_mark(self._backup)
+        if self._backup is None or mark is None or mark.epochs is None:
+            return
+        asked: dict[GroupName, Epoch] = {}
+        if GROUP in mark.epochs and not draw.randrange(4):
+            asked = {GROUP: Epoch(draw.randrange(mark.epochs[GROUP] + 1))}
+        place = Changelog.open("memory://")
+        try:
+            for _ in restore(Changelog("memory://", {}, self._backup.objects), place, asked):
+                pass
+        except NotFound:
+            assert asked, "a backup is not whole"
+            return
+        found = {path.lstrip("/"): place.objects.get(path) for path in place.objects.list("")}
+        self._restore_log({path: data for path, data in found.items() if data is not None})
+        self.counts["older log"] += 1
+
+    def _move_partitions(self, draw: Random, host: SimulatedHost) -> None:
+        """Have a host hold others from its next start on; some host holds each."""
+        host.end()
+        first, second = HELD["a"]
+        self._held[host.name] = draw.choice([[first], [second], [first, second], [second, first]])
+        if {number for held in self._held.values() for number in held} != {first, second}:
+            self._held[host.name] = [first, second]
 
     def _have_store_change(self, what: str, job: Job) -> None:
         """Have a store dropped, what is left of it removed, or one of this name created, or all of that."""
@@ -513,11 +612,19 @@ class World:
         self._statements = [each for each in self._statements if each[0].starts == each[1]]
         for host in self.hosts:
             for view in host.views:
-                if view not in self._checked:
-                    self._check_view(view, is_past=host.view is None)
+                if view not in self._checked and self._check_or_meet_damage(view, is_past=host.view is None):
                     self._checked.add(view)
         if self._statements and not self._moments.randrange(STATEMENTS_READ_ONE_IN):
-            self._check_view(self._moments.choice(self._statements)[2])
+            self._check_or_meet_damage(self._moments.choice(self._statements)[2])
+
+    def _check_or_meet_damage(self, view: GroupView, *, is_past: bool = False) -> bool:
+        """See that a view is right; whether it could be read."""
+        try:
+            self._check_view(view, is_past=is_past)
+        except DamagedError:
+            assert self.counts["damage"], "nothing was damaged"
+            return False
+        return True
 
     def _check_view(self, view: GroupView, *, is_past: bool = False) -> None:
         assert view.digest in self._states, f"epoch {view.epoch} is of no history"
@@ -581,6 +688,7 @@ class World:
 
 
 WEIGHTS_OF_STOPS = {"stop": 3, "lost partition": 2}
+WEIGHTS_OF_WIDE = {"backup": 4, "restored backup": 1, "moved partitions": 2, "damage": 3, "scrub": 3}
 WEIGHTS_OF_STORES = {"drop of a store": 3, "new store": 3, "drop and new store": 2, "removal": 1}
 _OF_JOBS = frozenset(["append", "new term", "rivals", "migration", "skip", "drop", *WEIGHTS_OF_STORES])
 WEIGHTS = {
@@ -616,6 +724,23 @@ def _decode_bytes(group: GroupName, epoch: Epoch, data: bytes) -> Commit:
     return decode_commit(group, epoch, pa.py_buffer(data))
 
 
+class InOrder:
+    """Runs what it is given one after the other; of `ThreadPoolExecutor` what backups use."""
+
+    def __init__(self, *_: object) -> None:
+        pass
+
+    def __enter__(self) -> InOrder:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def map(self, work: Callable[[_Item], _Result], items: Iterable[_Item]) -> Iterator[_Result]:
+        """As of an executor."""
+        return map(work, list(items))
+
+
 def _is_settled(host: SimulatedHost, commit: Commit | None, truth: Changelog) -> bool:
     """Whether a host answers from the newest commit, and has all stores that have begun by then."""
     digest, generation = ("", 0) if commit is None else (commit.digest, commit.generation)
@@ -623,5 +748,5 @@ def _is_settled(host: SimulatedHost, commit: Commit | None, truth: Changelog) ->
     view = host.view
     if view is None:
         return not stores
-    is_newest = view.digest == digest and view.stores.keys() == stores
+    is_newest = view.digest == digest and view.stores.keys() == stores and host.newest_known == view.epoch
     return is_newest and all(set(store.versions) == set(host.held) for store in view.stores.values())
