@@ -48,7 +48,7 @@ class Slot(Protocol):
             Unavailable: The host is stopping.
         """
 
-    def held(self, until: float | None) -> AbstractContextManager[None]:
+    def occupy(self, until: float | None) -> AbstractContextManager[None]:
         """Have it for a block; nothing changes where it is held anyway.
 
         Args:
@@ -111,13 +111,13 @@ class Deadline:
         """
         return nullcontext() if self._slot is None else self._slot.idle(self.at)
 
-    def held(self) -> AbstractContextManager[None]:
+    def occupy_slot(self) -> AbstractContextManager[None]:
         """For a block that reads rows for a statement which is only planned, and holds no slot otherwise.
 
         Raises:
-            LivestateError: As `Slot.held`.
+            LivestateError: As `Slot.occupy`.
         """
-        return nullcontext() if self._slot is None else self._slot.held(self.at)
+        return nullcontext() if self._slot is None else self._slot.occupy(self.at)
 
     def error(self) -> LivestateError | None:
         """Why the statement must end now.

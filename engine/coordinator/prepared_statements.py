@@ -236,7 +236,10 @@ class PreparedStatements:
         outputs = self._local.bind(request).outputs
         if outputs is not None:
             return outputs.schema
-        with request.deadline.held(), self._coordinator.answer(self._query_of(request)).result as result:
+        with (
+            request.deadline.occupy_slot(),
+            self._coordinator.answer(self._query_of(request)).result as result,
+        ):
             return result.schema
 
 

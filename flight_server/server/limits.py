@@ -253,7 +253,7 @@ class Slots:
         return HeldSlot(self, share, self.take(timeout_seconds, share, cancelled), cancelled)
 
     def reserve(self, share: Share, cancelled: Callable[[], bool] | None = None) -> HeldSlot:
-        """A slot that is not taken yet: `HeldSlot.held` takes it for a block.
+        """A slot that is not taken yet: `HeldSlot.occupy` takes it for a block.
 
         Args:
             share: Whose it will be.
@@ -419,8 +419,8 @@ class HeldSlot:
             self._take(until)
 
     @contextmanager
-    def held(self, until: float | None) -> Iterator[None]:
-        """As `Slot.held`."""
+    def occupy(self, until: float | None) -> Iterator[None]:
+        """As `Slot.occupy`."""
         if self._is_held:
             yield
             return

@@ -191,7 +191,7 @@ def test_a_slot_that_is_reserved_is_held_for_a_block() -> None:
     with slot.idle(None):
         pass
     assert slots.held == 0
-    with slot.held(None), slot.held(None):
+    with slot.occupy(None), slot.occupy(None):
         assert slots.held == 1
         with pytest.raises(LimitExceeded), slots.reserve(NO_SHARE).held(time.monotonic() + 0.01):
             pass
