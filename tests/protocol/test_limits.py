@@ -193,11 +193,11 @@ def test_a_slot_that_is_reserved_is_held_for_a_block() -> None:
     assert slots.held == 0
     with slot.occupy(None), slot.occupy(None):
         assert slots.held == 1
-        with pytest.raises(LimitExceeded), slots.reserve(NO_SHARE).held(time.monotonic() + 0.01):
+        with pytest.raises(LimitExceeded), slots.reserve(NO_SHARE).occupy(time.monotonic() + 0.01):
             pass
     assert slots.held == 0
     with slots.hold() as held:
-        with held.held(None):
+        with held.occupy(None):
             assert slots.held == 1
         assert slots.held == 1
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -283,6 +283,9 @@ class Waiting:
     def idle(self, until: float | None) -> Iterator[None]:
         self._waits.release()
         yield
+
+    def occupy(self, until: float | None) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def wait_for(self, count: int) -> None:
         """Wait until so many wait."""
