@@ -286,10 +286,20 @@ def python_values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
     as it.
     """
     try:
-        values = column.to_pylist()
+        values = [_wide_value(scalar) for scalar in column] if _has_midnights(column) else column.to_pylist()
     except (ValueError, OverflowError, pa.ArrowException):
         values = [_wide_value(scalar) for scalar in column]
     return [_shorten(value, column.type) for value in values] if _has_floats(column.type) else values
+
+
+def _has_midnights(column: pa.Array) -> bool:
+    """Whether some time is 24:00:00, which SQL knows, and Python takes for the other end of the day."""
+    return bool(pa.types.is_time64(column.type) and pc.max(column).value == _last_moment(column.type))
+
+
+def _last_moment(arrow_type: pa.DataType) -> int:
+    """24:00:00 in the unit of a type of times."""
+    return 86_400 * _A_SECOND[arrow_type.unit]
 
 
 def _wide_value(scalar: pa.Scalar) -> Any:
@@ -302,6 +312,8 @@ def _wide_value(scalar: pa.Scalar) -> Any:
         return [(_wide_value(pair["key"]), _wide_value(pair["value"])) for pair in scalar.values]
     if pa.types.is_list(scalar.type):
         return [_wide_value(item) for item in scalar.values]
+    if pa.types.is_time64(scalar.type) and scalar.value == _last_moment(scalar.type):
+        return "24:00:00"
     try:
         return scalar.as_py()
     except (ValueError, OverflowError, pa.ArrowException):
@@ -409,6 +421,8 @@ def _text_type(arrow_type: pa.DataType) -> pa.DataType:
 def _text_column(column: pa.Array) -> pa.Array:
     if pa.types.is_date(column.type) or pa.types.is_timestamp(column.type):
         _check_years(column)
+    if _has_midnights(column):
+        raise InvalidInput("CSV has no form for the time 24:00:00: cast the column to VARCHAR.")
     if _text_type(column.type) == column.type:
         return column
     plain = (_json_value(value) for value in python_values(column))

@@ -280,3 +280,14 @@ def test_columns_of_one_name_get_names_that_nobody_has() -> None:
     out = io.BytesIO()
     write_json(rows.schema, rows.to_batches(), out)
     assert json.loads(out.getvalue()) == {"a": 0, "a_3": 1, "a_2": 2, "a_4": 3}
+
+
+def test_the_end_of_a_day_is_not_its_beginning() -> None:
+    times = pa.array([86_400_000_000, None, 0, 3_600_000_001], pa.time64("us"))
+    rows = pa.table({"at": times})
+    out = io.BytesIO()
+    write_json(rows.schema, rows.to_batches(), out)
+    found = [json.loads(line) for line in out.getvalue().splitlines()]
+    assert [row["at"] for row in found] == ["24:00:00", None, "00:00:00", "01:00:00.000001"]
+    with pytest.raises(InvalidInput, match="no form for the time 24:00:00"):
+        write_csv(rows.schema, rows.to_batches(), io.BytesIO())
