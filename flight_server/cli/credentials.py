@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
+import os
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 
@@ -41,9 +44,10 @@ def add_token(
     lines.append(f"sha256 = {_toml(hashlib.sha256(token.encode()).hexdigest())}")
     lines.append(f"roles = {_toml(list(roles))}")
     lines += [] if expires is None else [f"expires = {expires.isoformat(timespec='seconds')}"]
-    text = _text_with_entry(file, "tokens", [*lines, *_claim_lines(claims)])
-    parse_tokens(text)
-    write_secret(file, text.encode())
+    with _locked(file):
+        text = _text_with_entry(file, "tokens", [*lines, *_claim_lines(claims)])
+        parse_tokens(text)
+        write_secret(file, text.encode())
     return token
 
 
@@ -66,9 +70,24 @@ def add_user(file: Path, name: str, password: str, roles: Sequence[str], claims:
         raise InvalidInput(f"A password has {SHORTEST_PASSWORD} to {LONGEST_PASSWORD} characters.")
     lines = ["[[users]]", f"name = {_toml(name)}", f"password = {_toml(digest_password(password))}"]
     lines.append(f"roles = {_toml(list(roles))}")
-    text = _text_with_entry(file, "users", [*lines, *_claim_lines(claims)])
-    parse_users(text)
-    write_secret(file, text.encode())
+    with _locked(file):
+        text = _text_with_entry(file, "users", [*lines, *_claim_lines(claims)])
+        parse_users(text)
+        write_secret(file, text.encode())
+
+
+@contextmanager
+def _locked(file: Path) -> Iterator[None]:
+    """Keep others from adding to a file between the look at it and the writing."""
+    try:
+        directory = os.open(file.resolve().parent, os.O_RDONLY)
+    except OSError as error:
+        raise InvalidInput(f"The file cannot be written: {error.strerror}.") from error
+    try:
+        fcntl.flock(directory, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(directory)
 
 
 def _text_with_entry(file: Path, what: str, lines: Sequence[str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 from engine.errors import InvalidInput
@@ -50,19 +51,23 @@ def read_secret_text(file: Path, what: str) -> str:
 
 
 def write_secret(file: Path, data: bytes) -> None:
-    """Write a file that only its owner may read, as a whole or not at all.
+    """Write a file that only its owner may read, as a whole or not at all. Who may read one that is replaced
+    stays as it was.
 
     Args:
-        file: Where; what is there is replaced.
+        file: Where; what is there is replaced, or what a link there names.
         data: Its bytes.
 
     Raises:
         InvalidInput: It cannot be written.
     """
+    file = file.resolve()
     part = file.with_name(f".{file.name}.{os.getpid()}.part")
     try:
         part.unlink(missing_ok=True)
         with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as opened:  # noqa: PTH123 - by descriptor
+            if file.exists():
+                _keep_rights(opened.fileno(), file.stat())
             opened.write(data)
             opened.flush()
             os.fsync(opened.fileno())
@@ -70,3 +75,10 @@ def write_secret(file: Path, data: bytes) -> None:
     except OSError as error:
         part.unlink(missing_ok=True)
         raise InvalidInput(f"The file cannot be written: {error.strerror}.") from error
+
+
+def _keep_rights(descriptor: int, before: os.stat_result) -> None:
+    """Give a file the owner and the rights of another one, as far as this process may."""
+    with suppress(PermissionError):
+        os.fchown(descriptor, before.st_uid, before.st_gid)
+        os.fchmod(descriptor, stat.S_IMODE(before.st_mode))

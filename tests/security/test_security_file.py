@@ -1,6 +1,9 @@
 """What a security file may say, and the files of tokens and users that it names."""
 
+import stat
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
@@ -25,6 +28,7 @@ from engine.access.security_file import (
     parse_users,
 )
 from engine.errors import Forbidden, InvalidInput
+from flight_server.cli.credentials import add_token
 
 WHOLE = """
 version = 1
@@ -271,3 +275,20 @@ def test_what_is_no_claim(value: object) -> None:
 
 def test_nothing_secret_is_in_what_options_print() -> None:
     assert "peer_token" in repr(SecurityOptions(tokens="t"))
+
+
+def test_an_added_entry_leaves_the_file_what_it_is(tmp_path: Path) -> None:
+    """Its group may be the host's, and its name that of a link into a mounted secret."""
+    (tmp_path / "mounted").mkdir()
+    kept = tmp_path / "mounted" / "tokens.toml"
+    link = tmp_path / "tokens.toml"
+    link.symlink_to(kept)
+    add_token(link, "first", ["reader"], {}, None)
+    assert (link.is_symlink(), stat.S_IMODE(kept.stat().st_mode)) == (True, 0o600)
+    kept.chmod(0o640)
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda n: add_token(link, f"token {n}", ["reader"], {}, None), range(24)))
+    assert (link.is_symlink(), stat.S_IMODE(kept.stat().st_mode)) == (True, 0o640)
+    names = [token.name for token in parse_tokens(kept.read_text())]
+    assert sorted(names) == sorted(["first", *(f"token {n}" for n in range(24))])
+    assert sorted(each.name for each in kept.parent.iterdir()) == ["tokens.toml"]
