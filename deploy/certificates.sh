@@ -14,6 +14,11 @@ usage() {
     exit 2
 }
 
+# Openssl's dots are shown only where it fails.
+quietly() {
+    said=$("$@" 2>&1) || { echo "$said" >&2; exit 1; }
+}
+
 [ $# -ge 3 ] || usage
 directory=$1 kind=$2 name=$3
 shift 3
@@ -24,13 +29,19 @@ caller) [ $# -eq 0 ] || usage ;;
 esac
 
 days=${DAYS:-365}
+case $days${AUTHORITY_DAYS:-} in
+*[!0-9]*)
+    echo "DAYS and AUTHORITY_DAYS are whole numbers of days." >&2
+    exit 2
+    ;;
+esac
 key="-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes"
 mkdir -p "$directory"
 
 if ! [ -e "$directory/authority.pem" ]; then
-    openssl req -x509 $key -days "${AUTHORITY_DAYS:-3650}" -subj "/CN=livestate authority" \
+    quietly openssl req -x509 $key -days "${AUTHORITY_DAYS:-3650}" -subj "/CN=livestate authority" \
         -addext keyUsage=critical,keyCertSign,cRLSign \
-        -out "$directory/authority.pem" -keyout "$directory/authority.key" 2>/dev/null
+        -out "$directory/authority.pem" -keyout "$directory/authority.key"
 fi
 if [ -e "$directory/$name.pem" ]; then
     echo "$directory/$name.pem is there already; delete it to have it made anew." >&2
@@ -50,9 +61,9 @@ if [ "$kind" = host ]; then
         esac
     done
 fi
-openssl req -x509 $key -days "$days" -subj "/CN=$name" \
+quietly openssl req -x509 $key -days "$days" -subj "/CN=$name" \
     -CA "$directory/authority.pem" -CAkey "$directory/authority.key" \
     -addext basicConstraints=critical,CA:FALSE -addext "subjectAltName=$names" \
     -addext "extendedKeyUsage=$usages" \
-    -out "$directory/$name.pem" -keyout "$directory/$name.key" 2>/dev/null
+    -out "$directory/$name.pem" -keyout "$directory/$name.key"
 echo "$directory/$name.pem and $directory/$name.key, good for $days days"

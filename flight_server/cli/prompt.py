@@ -262,14 +262,27 @@ def history_file(environment: Mapping[str, str] = os.environ) -> Path:
     return Path(state).expanduser() / "livestate" / "history"
 
 
+class _FileHistory(FileHistory):
+    """A history that a full disk, or a directory in its place, does not stop."""
+
+    def store_string(self, string: str) -> None:
+        """Remember a statement, if that can be written.
+
+        Args:
+            string: The statement.
+        """
+        with suppress(OSError):
+            super().store_string(string)
+
+
 def _history() -> History:
-    file = history_file()
     try:
+        file = history_file()
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         file.touch(mode=0o600)
-    except OSError:
-        return InMemoryHistory()
-    return FileHistory(file)
+    except (OSError, RuntimeError):
+        return InMemoryHistory()  # there may be no home, or none that can be written
+    return _FileHistory(file)
 
 
 def _bindings(client: Client) -> KeyBindings:

@@ -7,6 +7,7 @@ open, holds up one of a few threads for a few seconds, and nothing else of the h
 
 from __future__ import annotations
 
+import errno
 import logging
 import selectors
 import socket
@@ -28,6 +29,8 @@ ANSWER_SECONDS = 10.0
 """How long a client may take to read its answer."""
 LONGEST_REQUEST = 8192
 """Bytes of a request with its headers."""
+_SECONDS_WITHOUT_DESCRIPTORS = 0.05
+"""How long nobody is asked for a connection where the process can open no more."""
 PLAIN_TEXT = "text/plain; charset=utf-8"
 
 _log = logging.getLogger(__name__)
@@ -125,8 +128,11 @@ class HttpPort:
             while all(key.fileobj is not self._wakened for key, _ in ready.select()):
                 try:
                     connection, _ = self._listener.accept()
-                except OSError:
-                    # Another thread was sooner, or the client has gone.
+                except OSError as error:
+                    # Another thread was sooner, or the client has gone. Without a descriptor it stays to be
+                    # accepted.
+                    if error.errno in (errno.EMFILE, errno.ENFILE):
+                        time.sleep(_SECONDS_WITHOUT_DESCRIPTORS)
                     continue
                 self._answer(connection)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
@@ -10,11 +11,13 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import click
 import kubernetes_validate
 import pytest
 import yaml
+from pyarrow import flight
 
 from engine.cluster.deployment import Deployment, parse_deployment
 from flight_server.cli.main import main
@@ -208,3 +211,36 @@ def test_the_unit_is_in_order_and_shut_in(tmp_path: Path) -> None:
     assert {line.partition("=")[2].partition(":")[0] for line in loaded} == {
         str(given[name]).rpartition("/")[2] for name in secrets
     }
+
+
+def test_pods_are_called_by_names_of_their_certificate(tmp_path: Path) -> None:
+    named = re.search(r"livestate-tls .*\(for (.*)\)", KUBERNETES.read_text())
+    assert named is not None
+    first, *numbers, service = re.split(r", (?:and )?", named[1])
+    stem, _, own = first.partition("-0.")
+    names = [first, *(f"{stem}{number}.{own}" for number in numbers), service]
+    certificate = tmp_path / "certificates"
+    subprocess.run(
+        ["sh", ROOT / "deploy" / "certificates.sh", certificate, "host", "hosts", *names], check=True
+    )
+    pem, key = (certificate / f"hosts.{each}" for each in ("pem", "key"))
+    roots = (certificate / "authority.pem").read_bytes()
+    uris = [host.uri for host in deployment_of_pods().hosts]
+    with flight.FlightServerBase(
+        "grpc+tls://127.0.0.1:0", tls_certificates=[(pem.read_bytes(), key.read_bytes())]
+    ) as server:
+        for name in [urlsplit(uri).hostname for uri in uris] + [service]:
+            location = f"grpc+tls://127.0.0.1:{server.port}"
+            with (
+                flight.connect(location, tls_root_certs=roots, override_hostname=name) as client,
+                pytest.raises(NotImplementedError),
+            ):
+                list(client.list_actions())
+    found = subprocess.run(
+        ["sh", ROOT / "deploy" / "certificates.sh", certificate, "host", "other", "localhost"],
+        env={**os.environ, "DAYS": "a year"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (found.returncode, found.stderr) == (2, "DAYS and AUTHORITY_DAYS are whole numbers of days.\n")
