@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 from prompt_toolkit.application import create_app_session
+from prompt_toolkit.history import InMemoryHistory
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 from rich.console import Console
 
 from engine.errors import Cancelled, LivestateError, NotFound
-from flight_server.cli.prompt import Prompt, history_file, read_catalog, run_prompt
+from flight_server.cli.prompt import Prompt, _history, history_file, read_catalog, run_prompt
 from flight_server.cli.statement_runs import run_cancellable
 from flight_server.client.client import Client
 from flight_server.host.host import Host
@@ -188,3 +189,14 @@ def test_ctrl_d_leaves(client: Client, tmp_path: Path, monkeypatch: pytest.Monke
 def test_history_lies_in_the_state_directory() -> None:
     assert history_file({"XDG_STATE_HOME": "/state"}) == Path("/state/livestate/history")
     assert history_file({}) == Path.home() / ".local/state/livestate/history"
+
+
+def test_a_history_that_cannot_be_kept_stops_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", "~nobody-of-this-name/state")
+    assert isinstance(_history(), InMemoryHistory)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    history = _history()
+    history_file().unlink()
+    history_file().mkdir()
+    history.append_string("SELECT 1")
+    assert history.get_strings() == ["SELECT 1"]
