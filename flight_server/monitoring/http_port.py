@@ -1,8 +1,8 @@
 """A small HTTP port: GET of a few pages, by a few threads, each request within a few seconds.
 
 Python's own `http.server` reads as long as a client sends, and takes a thread for each connection. This one
-reads one short request of a connection, answers it and hangs up: whoever sends slowly, or keeps connections
-open, holds up one of a few threads for a few seconds, and nothing else of the host.
+reads one short request of a connection, answers it and hangs up. One thread reads all requests as they come,
+so that whoever sends slowly, or keeps connections open, holds up nobody.
 """
 
 from __future__ import annotations
@@ -16,13 +16,16 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
+from queue import SimpleQueue
 from typing import Protocol
 
 from engine.errors import InvalidInput
 
 THREADS = 3
-"""Requests that are answered at once; a few more wait."""
+"""Requests that are answered at once; others wait."""
 WAITING = 16
+MOST_READING = 64
+"""Connections whose requests are still to come; of more, the one that was first is let go."""
 REQUEST_SECONDS = 3.0
 """How long a request may take to arrive."""
 ANSWER_SECONDS = 10.0
@@ -58,16 +61,19 @@ class Pages(Protocol):
         """The page at a path, as it is now; None where there is none."""
 
 
-class _RequestError(Exception):
-    """What is no request that is answered.
+@dataclass
+class _Request:
+    """A request that is still coming.
 
-    Args:
-        status: What the client is told.
+    Attributes:
+        connection: Where from.
+        until: When it has to be there, by the monotonic clock.
+        received: What of it is.
     """
 
-    def __init__(self, status: HTTPStatus) -> None:
-        super().__init__(status.phrase)
-        self.status = status
+    connection: socket.socket
+    until: float
+    received: bytes = b""
 
 
 class HttpPort:
@@ -100,9 +106,14 @@ class HttpPort:
         self._waker, self._wakened = socket.socketpair()
         shown = f"[{address}]" if ":" in address else address
         self.uri = f"http://{shown}:{self._listener.getsockname()[1]}"
+        self._received: SimpleQueue[tuple[socket.socket, str | HTTPStatus] | None] = SimpleQueue()
+        """Connections with the path that each asks for, or what it is told instead; None: no more come."""
         self._threads = [
-            threading.Thread(target=self._run, name=f"http {number}", daemon=True)
-            for number in range(1, THREADS + 1)
+            threading.Thread(target=self._read_requests, name="http", daemon=True),
+            *(
+                threading.Thread(target=self._answer_requests, name=f"http {number}", daemon=True)
+                for number in range(1, THREADS + 1)
+            ),
         ]
 
     def start(self) -> None:
@@ -121,39 +132,67 @@ class HttpPort:
         self._listener.close()
         self._wakened.close()
 
-    def _run(self) -> None:
+    def _read_requests(self) -> None:
+        coming: dict[socket.socket, _Request] = {}
         with selectors.DefaultSelector() as ready:
             ready.register(self._listener, selectors.EVENT_READ)
             ready.register(self._wakened, selectors.EVENT_READ)
-            while all(key.fileobj is not self._wakened for key, _ in ready.select()):
-                try:
-                    connection, _ = self._listener.accept()
-                except OSError as error:
-                    # Another thread was sooner, or the client has gone. Without a descriptor it stays to be
-                    # accepted.
-                    if error.errno in (errno.EMFILE, errno.ENFILE):
-                        time.sleep(_SECONDS_WITHOUT_DESCRIPTORS)
-                    continue
-                self._answer(connection)
+            while True:
+                first = next(iter(coming.values()), None)
+                found = ready.select(None if first is None else max(0.0, first.until - time.monotonic()))
+                sources = [key.fileobj for key, _ in found]
+                if self._wakened in sources:
+                    break
+                # All have as long, so they are overdue in the order in which they came.
+                overdue = [each for each in coming.values() if each.until <= time.monotonic()]
+                if self._listener in sources:
+                    self._accept(ready, coming)
+                    overdue += list(coming.values())[: max(0, len(coming) - MOST_READING)]
+                ended: dict[socket.socket, str | HTTPStatus] = {
+                    each.connection: HTTPStatus.REQUEST_TIMEOUT for each in overdue
+                }
+                for connection in coming.keys() & set(sources):
+                    outcome = _read_some(coming[connection])
+                    if outcome is not None:
+                        ended[connection] = outcome
+                for connection, outcome in ended.items():
+                    ready.unregister(connection)
+                    del coming[connection]
+                    self._received.put((connection, outcome))
+        for connection in coming:
+            connection.close()
+        for _ in range(THREADS):
+            self._received.put(None)
 
-    def _answer(self, connection: socket.socket) -> None:
-        with connection:
-            try:
-                connection.sendall(_answer_bytes(self._page(connection)))
-                # The client has the answer when it hangs up, whatever it has sent beside its request.
-                connection.shutdown(socket.SHUT_WR)
-            except OSError:
-                # The client is gone, or reads too slowly.
-                return
-            except Exception:  # noqa: BLE001 - the top of a thread
-                _log.exception("A request for a probe or for metrics failed in a way nobody expected.")
-
-    def _page(self, connection: socket.socket) -> Page:
+    def _accept(self, ready: selectors.BaseSelector, coming: dict[socket.socket, _Request]) -> None:
         try:
-            path = _read_path(connection)
-        except _RequestError as error:
-            return _error_page(error.status)
-        connection.settimeout(ANSWER_SECONDS)
+            connection, _ = self._listener.accept()
+        except OSError as error:
+            # The client has gone. Without a descriptor it stays to be accepted.
+            if error.errno in (errno.EMFILE, errno.ENFILE):
+                time.sleep(_SECONDS_WITHOUT_DESCRIPTORS)
+            return
+        connection.setblocking(False)
+        ready.register(connection, selectors.EVENT_READ)
+        coming[connection] = _Request(connection, time.monotonic() + REQUEST_SECONDS)
+
+    def _answer_requests(self) -> None:
+        while (received := self._received.get()) is not None:
+            connection, asked = received
+            with connection:
+                try:
+                    connection.settimeout(ANSWER_SECONDS)
+                    page = self._page(asked) if isinstance(asked, str) else _error_page(asked)
+                    connection.sendall(_answer_bytes(page))
+                    # The client has the answer when it hangs up, whatever it has sent beside its request.
+                    connection.shutdown(socket.SHUT_WR)
+                except OSError:
+                    # The client is gone, or reads too slowly.
+                    continue
+                except Exception:  # noqa: BLE001 - the top of a thread
+                    _log.exception("A request for a probe or for metrics failed in a way nobody expected.")
+
+    def _page(self, path: str) -> Page:
         try:
             return self._pages.page(path) or _error_page(HTTPStatus.NOT_FOUND)
         except Exception:  # noqa: BLE001 - whoever asks is told nothing of it
@@ -161,34 +200,32 @@ class HttpPort:
             return _error_page(HTTPStatus.INTERNAL_SERVER_ERROR)
 
 
-def _read_path(connection: socket.socket) -> str:
-    """The path that a client asks for.
-
-    Raises:
-        _RequestError: It asks for nothing that can be answered.
-        OSError: It is gone.
+def _read_some(request: _Request) -> str | HTTPStatus | None:
+    """Read what has come of a request: the path that it asks for, or what is told instead; None while more of
+    it has to come.
     """
-    until = time.monotonic() + REQUEST_SECONDS
-    received = b""
-    while b"\r\n\r\n" not in received:
-        left = until - time.monotonic()
-        if left <= 0:
-            raise _RequestError(HTTPStatus.REQUEST_TIMEOUT)
-        connection.settimeout(left)
-        try:
-            piece = connection.recv(LONGEST_REQUEST)
-        except TimeoutError:
-            raise _RequestError(HTTPStatus.REQUEST_TIMEOUT) from None
-        received += piece
-        if not piece:
-            raise _RequestError(HTTPStatus.BAD_REQUEST)
-        if len(received) > LONGEST_REQUEST:
-            raise _RequestError(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+    try:
+        piece = request.connection.recv(LONGEST_REQUEST)
+    except BlockingIOError:
+        return None
+    except OSError:
+        return HTTPStatus.BAD_REQUEST
+    request.received += piece
+    if b"\r\n\r\n" in request.received:
+        return _path_of(request.received)
+    if len(request.received) > LONGEST_REQUEST:
+        return HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
+    return None if piece else HTTPStatus.BAD_REQUEST
+
+
+def _path_of(received: bytes) -> str | HTTPStatus:
     words = received.partition(b"\r\n")[0].split(b" ")
+    if len(received) > LONGEST_REQUEST:
+        return HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
     if len(words) != 3 or not words[2].startswith(b"HTTP/1."):
-        raise _RequestError(HTTPStatus.BAD_REQUEST)
+        return HTTPStatus.BAD_REQUEST
     if words[0] != b"GET":
-        raise _RequestError(HTTPStatus.METHOD_NOT_ALLOWED)
+        return HTTPStatus.METHOD_NOT_ALLOWED
     return words[1].partition(b"?")[0].decode("ascii", "replace")
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from engine.errors import InvalidInput
 from flight_server.monitoring import http_port
-from flight_server.monitoring.http_port import LONGEST_REQUEST, THREADS, HttpPort, Page
+from flight_server.monitoring.http_port import LONGEST_REQUEST, MOST_READING, THREADS, HttpPort, Page
 
 
 class _Pages:
@@ -90,6 +90,31 @@ def test_whoever_sends_slowly_is_let_go(port: HttpPort, monkeypatch: pytest.Monk
     finally:
         for each in held:
             each.close()
+
+
+def test_connections_that_say_nothing_hold_up_nobody(port: HttpPort) -> None:
+    held = [connect(port) for _ in range(MOST_READING + 3)]
+    try:
+        for _ in range(5):
+            assert b"well" in answer_to(port, b"GET /well HTTP/1.0\r\n\r\n")
+        # The first of them have made room.
+        assert all(b" 408 " in each.recv(100) for each in held[:3])
+        held[-1].sendall(b"GET /we")
+        held[-1].sendall(b"ll HTTP/1.0\r\n\r\n")
+        assert b"well" in held[-1].recv(1000)
+    finally:
+        for each in held:
+            each.close()
+
+
+def test_a_port_that_stops_closes_what_was_coming() -> None:
+    made = HttpPort("127.0.0.1", 0, _Pages())
+    made.start()
+    with connect(made) as client:
+        client.sendall(b"GET /well")
+        assert b"well" in answer_to(made, b"GET /well HTTP/1.0\r\n\r\n")
+        made.stop()
+        assert client.recv(100) == b""
 
 
 def test_a_taken_port_is_told(port: HttpPort) -> None:
