@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from engine.coordinator.fragment_runs import FragmentRuns
 from engine.coordinator.gather_memory import MemoryReservation
+from engine.duckdb.nested_structs import whole_batch
 from engine.errors import Defect
 
 
@@ -61,7 +62,7 @@ class ExchangeStream:
             raise error
         self._is_begun = True
         for batch in self._arriving_batches():
-            yield batch
+            yield whole_batch(batch)
             self._reservation.give(batch.nbytes)
 
     def _arriving_batches(self) -> Iterator[pa.RecordBatch]:

@@ -25,6 +25,7 @@ from engine.duckdb.engine_database import EngineConnection, EngineDatabase, Engi
 from engine.duckdb.engine_errors import ENGINE_FAILURES, EXPLAIN, Allowance, BindingError, read_failure
 from engine.duckdb.growth import MAX_LISTED, MAX_ROW_WIDTH, lists_many_columns, needs_worker
 from engine.duckdb.handover import MOST_LONG_ROWS, combine, repeats_long_values, rows_a_batch
+from engine.duckdb.nested_structs import whole_batch, whole_table
 from engine.duckdb.own_databases import OwnDatabases
 from engine.duckdb.planning_trials import PlanningTrials
 from engine.duckdb.results import check_types, conversion, result_schema
@@ -144,10 +145,10 @@ def readable(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
         schema: `readable_schema` of the scan.
 
     Returns:
-        The batch itself, or one column of ones for a batch without columns.
+        The batch, or one column of ones for a batch without columns.
     """
     if batch.num_columns:
-        return batch
+        return whole_batch(batch)
     ones = (
         _ONES[: batch.num_rows]
         if batch.num_rows <= len(_ONES)
@@ -471,7 +472,7 @@ class LocalRows:
         for name, table in tables.items():
             # Of a table as such, unlike a stream, the engine knows the number of rows, by which it orders
             # joins.
-            connection.register(name, table)
+            connection.register(name, whole_table(table) if isinstance(table, pa.Table) else table)
         query = _query_of(connection.extract_statements(sql), sql)
         self._relation = (
             connection.sql(query, params=list(parameters)) if parameters else connection.sql(query)
