@@ -16,6 +16,7 @@ from sqlglot import exp
 from engine.deadline import Deadline
 from engine.duckdb.binder import Binder, over_empty_stores
 from engine.duckdb.engine import Outputs
+from engine.duckdb.results import check_travelling_types
 from engine.plan.query_text import ReadColumn
 from engine.plan.split.nodes import Fragment
 from engine.sql.bind import StoreReference
@@ -59,10 +60,11 @@ def fragment_types(
         f"{f'WITH {parts} ' if parts else ''}SELECT * FROM {', '.join(sources)}", references
     )
     columns = iter(binder.columns(sql, {**stores, **lists}, (), deadline))
-    found = {
-        fragment.name: _outputs(binder, tuple(islice(columns, _width(fragment.tree))), deadline)
-        for fragment in fragments
-    }
+    found = {}
+    for fragment in fragments:
+        own = tuple(islice(columns, _width(fragment.tree)))
+        check_travelling_types([column.type for column in own])
+        found[fragment.name] = _outputs(binder, own, deadline)
     return found, None if merge is None else _outputs(binder, tuple(columns), deadline)
 
 

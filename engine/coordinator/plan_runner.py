@@ -193,10 +193,11 @@ class PlanRunner:
             width = query.request.statement.bound.row_width
             return self._engine.run(merge.sql, tables, values, query.deadline, row_width=width)
         except BindingError as error:
-            # Where rows make the columns, nothing has said before that the statement is right.
+            # Where rows make the columns, or values have other types than what stood for them, nothing has
+            # said before that the statement is right.
             raise RefusedError(
                 refusal(query.request.ready, error)
-                if plan.schema is None
+                if plan.schema is None or merge.parameter_indexes
                 else Defect(
                     f"The engine refuses the merge of a statement ({error}); please report the statement."
                 )

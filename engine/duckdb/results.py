@@ -15,9 +15,11 @@ The engine's types are made canonical as stored values are (`engine.model.sql_ty
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from engine.errors import InvalidInput, LimitExceeded, Unsupported
 from engine.model.result_width import check_width, width_of_types
@@ -25,7 +27,14 @@ from engine.model.sql_types import canonical_type, parse_sql_type
 
 MAX_ROW_BYTES = (2 << 30) - (1 << 20)
 """Arrow Flight sends no batch of 2 GiB."""
-_OPAQUE_TYPES = frozenset({"BIT", "TIME WITH TIME ZONE", "GEOMETRY", "VARIANT", "BIGNUM"})
+_QUOTED = re.compile(r"'[^']*(?:''[^']*)*'|\"[^\"]*(?:\"\"[^\"]*)*\"")
+_OPAQUE = re.compile(r"(?:^|[ (,])(BIT|TIME WITH TIME ZONE|GEOMETRY|VARIANT|BIGNUM)(?=$|[,)[])")
+_CHANGED = re.compile(r"(?:^|[ (,])(?:UHUGEINT|INTERVAL)(?=$|[,)[])")
+"""Types of which Arrow does not have all values: of intervals those of up to 292 years, beside months and
+days.
+"""
+_MOST_TICKS = (1 << 63) - 1
+"""Infinity, as a moment of any unit."""
 
 
 def result_schema(schema: pa.Schema, names: Sequence[str] | None = None) -> pa.Schema:
@@ -67,11 +76,26 @@ def check_types(names: Sequence[str], types: Sequence[str]) -> None:
     """
     check_width(width_of_types(types))
     for name, type_name in zip(names, types, strict=True):
-        if type_name in _OPAQUE_TYPES:
+        if _OPAQUE.search(_QUOTED.sub("", type_name)) is not None:
             raise Unsupported(
                 f"The result column {name} has the type {type_name}, which cannot be sent: cast it, to "
                 "VARCHAR for example."
             )
+
+
+def check_travelling_types(types: Sequence[str]) -> None:
+    """Refuse types of columns that other hosts could not read as they were.
+
+    Args:
+        types: The engine's names of the types.
+
+    Raises:
+        Unsupported: A value of one of them, or in them, comes back from Arrow as another one.
+    """
+    for type_name in types:
+        plain = _QUOTED.sub("", type_name)
+        if _OPAQUE.search(plain) is not None or _CHANGED.search(plain) is not None:
+            raise Unsupported(f"Values of the type {type_name} cannot be sent from host to host.")
 
 
 def known_type(type_name: str) -> pa.DataType | None:
@@ -138,7 +162,17 @@ def _cast(column: pa.Array, arrow_type: pa.DataType) -> pa.Array:
         return column
     if pa.types.is_timestamp(column.type) and column.type.unit == arrow_type.unit:
         return column.view(arrow_type)
+    if pa.types.is_timestamp(column.type) and column.type.unit in ("s", "ms"):
+        return _widen_moments(column, arrow_type)
     return column.cast(arrow_type)
+
+
+def _widen_moments(column: pa.Array, arrow_type: pa.DataType) -> pa.Array:
+    """Moments in a finer unit; infinity stays what it is."""
+    ticks = column.view(pa.int64())
+    is_infinite = pc.greater_equal(pc.abs(ticks), _MOST_TICKS)
+    finite = pc.if_else(is_infinite, None, column).cast(arrow_type).view(pa.int64())
+    return pc.if_else(is_infinite, ticks, finite).view(arrow_type)
 
 
 def is_small(rows: pa.RecordBatch | pa.Table, limit_bytes: int) -> bool:

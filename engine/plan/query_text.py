@@ -15,7 +15,7 @@ from enum import Enum
 
 import pyarrow as pa
 from sqlglot import exp
-from sqlglot.errors import ErrorLevel, UnsupportedError
+from sqlglot.errors import ErrorLevel, SqlglotError, UnsupportedError
 
 from engine.errors import InvalidInput, Unsupported
 from engine.model.schema import StoreName
@@ -25,7 +25,8 @@ from engine.sql.engine_dialect import EngineDialect
 from engine.sql.parameters import fix_types
 
 _LOSSY = re.compile(
-    r'HUGEINT|TIMESTAMP_S|TIMESTAMP_MS|ENUM|UUID|JSON|UNION|BIGNUM|VARIANT|BIT|"NULL"|\[\d+\]', re.IGNORECASE
+    r'HUGEINT|TIMESTAMP_S|TIMESTAMP_MS|ENUM|UUID|JSON|UNION|BIGNUM|VARIANT|BIT|TUPLE|"NULL"|\[\d+\]',
+    re.IGNORECASE,
 )
 """Types of DuckDB that come back from Arrow as another one (`engine.duckdb.results`); where a name only looks
 like one, a cast does no harm.
@@ -226,7 +227,11 @@ def _restore_types(tree: exp.Expr, tables: Mapping[str, Sequence[ReadColumn]]) -
         columns = tables[table.name]
         if all(column.survives for column in columns):
             continue
-        cast: exp.Expr = exp.maybe_parse(_with_types_restored(table.name, columns), dialect=EngineDialect)
+        try:
+            cast: exp.Expr = exp.maybe_parse(_with_types_restored(table.name, columns), dialect=EngineDialect)
+        except SqlglotError as error:
+            types = ", ".join(column.type for column in columns if not column.survives)
+            raise Unsupported(f"The types {types} cannot be written down for a merge.") from error
         alias = table.args.get("alias") or exp.TableAlias()
         if not alias.this:
             alias.set("this", exp.to_identifier(table.name, quoted=True))
