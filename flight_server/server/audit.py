@@ -6,10 +6,11 @@ import hashlib
 import json
 import logging
 import os
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from logging.handlers import WatchedFileHandler
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +26,13 @@ LONGEST_SQL = 10_000
 """Characters of a statement that are kept; its digest is of all."""
 OK = "ok"
 
+_log = logging.getLogger(__name__)
+
 
 class AuditLog:
     """Writes events. Safe for threads. The file may be moved away at any time, and is made anew then.
+
+    Who asks does not suffer from a line that cannot be written: the host's own log tells of it.
 
     Args:
         file: Where; it is made for its owner alone.
@@ -40,8 +45,7 @@ class AuditLog:
     def __init__(self, file: Path, *, has_texts: bool = True) -> None:
         self._has_texts = has_texts
         try:
-            os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
-            self._handler = WatchedFileHandler(file, encoding="utf-8")
+            self._file = _AppendedFile(file)
         except OSError as error:
             raise InvalidInput(f"The audit log cannot be written: {error.strerror}.") from error
 
@@ -54,6 +58,22 @@ class AuditLog:
             peer: Where from, as gRPC has it; empty where that is not known.
             facts: What else there is to say, as JSON has it; of `sql` the digest is written, too.
         """
+        try:
+            self._file.append(self._line(event, principal, peer, facts))
+        except Exception as error:  # noqa: BLE001 - whatever it is: who asks is not to suffer from it
+            reason = error.strerror if isinstance(error, OSError) else type(error).__name__
+            _log.error(
+                "A line of the audit log cannot be written, or is not in its place: %s. Calls are answered "
+                "all the same.",
+                reason,
+                extra={"repeats": "audit log"},
+            )
+
+    def close(self) -> None:
+        """Write nothing more."""
+        self._file.close()
+
+    def _line(self, event: str, principal: Principal, peer: str, facts: Mapping[str, Any]) -> bytes:
         said = dict(facts)
         if "sql" in said:
             text = said.pop("sql")
@@ -68,13 +88,65 @@ class AuditLog:
             "peer": peer,
             **said,
         }
-        record = logging.LogRecord("audit", logging.INFO, "", 0, json.dumps(line), None, None)
-        # A full disk is told by the host's own log; who asks is not to suffer from it.
-        self._handler.handle(record)
+        return f"{json.dumps(line)}\n".encode()
+
+
+class _AppendedFile:
+    """A file of lines, its owner's alone. It is made anew where it is not in its place any more. Safe for
+    threads.
+
+    Args:
+        path: Where.
+
+    Raises:
+        OSError: It cannot be opened.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path.absolute()
+        self._lock = threading.Lock()
+        self._file = self._open()
+        self._is_cut = False
+
+    def append(self, line: bytes) -> None:
+        """Write a line. One that has no file in its place goes to where the ones before it went.
+
+        Raises:
+            OSError: It is not written, or not in its place.
+        """
+        with self._lock:
+            try:
+                if not self._is_in_place():
+                    opened = self._open()
+                    self._file.close()
+                    self._file, self._is_cut = opened, False
+            finally:
+                self._write(line)
 
     def close(self) -> None:
-        """Write nothing more."""
-        self._handler.close()
+        """Let go of it. Another line opens it anew."""
+        with self._lock:
+            self._file.close()
+
+    def _open(self) -> FileIO:
+        return FileIO(self._path, "a", opener=_open_private)
+
+    def _is_in_place(self) -> bool:
+        if self._file.closed:
+            return False
+        try:
+            found = self._path.stat()
+        except FileNotFoundError:
+            return False
+        return os.path.samestat(found, os.fstat(self._file.fileno()))
+
+    def _write(self, line: bytes) -> None:
+        # Of a line that a full disk has cut, the rest is not written: the next one does not go on with it.
+        rest = b"\n" + line if self._is_cut else line
+        while rest:
+            written = self._file.write(rest)
+            self._is_cut = written < len(rest)
+            rest = rest[written:]
 
 
 class AuditedCall:
@@ -202,3 +274,7 @@ def peer_of(context: Any) -> str:
         context: The call's `flight.ServerCallContext`.
     """
     return str(context.peer())
+
+
+def _open_private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)

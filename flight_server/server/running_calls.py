@@ -118,9 +118,11 @@ class Call:
             if self._context is None:
                 return
             self._context = None
-        if self.audited is not None:
-            self.audited.end()
-        self._ended(self)
+        try:
+            if self.audited is not None:
+                self.audited.end()
+        finally:
+            self._ended(self)
 
 
 class Calls:

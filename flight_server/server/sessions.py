@@ -101,6 +101,16 @@ class CallerFactory(flight.ServerMiddlewareFactory):  # type: ignore[misc] # pya
         Raises:
             flight.FlightUnauthenticatedError: The caller did not prove who it is.
         """
+        try:
+            return self._let_in(info, headers)
+        except LivestateError as error:
+            # pyarrow adds to the text.
+            raise flight.FlightUnauthenticatedError(error.message.rstrip(".")) from None
+        except Exception:  # noqa: BLE001 - the last line before the network: pyarrow would send the traceback
+            _log.exception("it could not be found out who calls")
+            raise flight.FlightUnauthenticatedError("The host could not find out who calls") from None
+
+    def _let_in(self, info: Any, headers: Mapping[str, list[str]]) -> _Caller | None:
         authenticator, bearer, principal = self._authenticator, _ANYBODY, None
         if authenticator is not None:
             proofs = headers.get("authorization", ())
@@ -111,11 +121,7 @@ class CallerFactory(flight.ServerMiddlewareFactory):  # type: ignore[misc] # pya
             except LivestateError as error:
                 if self._audit is not None:
                     self._audit.write("refused", NOBODY, "", {"error": error.message})
-                # pyarrow adds to the text.
-                raise flight.FlightUnauthenticatedError(error.message.rstrip(".")) from None
-            except Exception:  # noqa: BLE001 - the last line before the network: pyarrow would send the traceback
-                _log.exception("it could not be found out who calls")
-                raise flight.FlightUnauthenticatedError("The host could not find out who calls") from None
+                raise
         if info.method == flight.FlightMethod.HANDSHAKE:
             return _Caller(headers, {"authorization": f"Bearer {bearer}"}, principal)
         if principal is None and _OPTION_HEADERS.isdisjoint(headers):

@@ -1,6 +1,9 @@
 """The audit log: a line for each statement, stream of keys and refusal."""
 
 import json
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +100,97 @@ def test_a_log_that_is_moved_away_is_made_anew(tmp_path: Path) -> None:
         "x",
         "y",
     ]
-    assert (tmp_path / "audit.log.1").stat().st_mode & 0o777 == 0o600
+    for file in ("audit.log.1", "audit.log"):
+        assert (tmp_path / file).stat().st_mode & 0o777 == 0o600, "its owner's alone"
+
+
+def _take_directory_away(log: Path) -> None:
+    log.parent.rename(log.parent.with_name("away"))
+
+
+def _put_file_over_directory(log: Path) -> None:
+    _take_directory_away(log)
+    log.parent.touch()
+
+
+def _put_directory_there(log: Path) -> None:
+    log.rename(log.with_name("moved"))
+    log.mkdir()
+
+
+def _fill_disk(log: Path) -> None:
+    log.rename(log.with_name("moved"))
+    log.symlink_to("/dev/full")
+
+
+@pytest.mark.parametrize(
+    "harm", [_take_directory_away, _put_file_over_directory, _put_directory_there, _fill_disk]
+)
+def test_who_asks_does_not_suffer_from_a_log_that_cannot_be_written(
+    harm: Callable[[Path], None],
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    add(tmp_path, 1)
+    log = tmp_path / "log" / "audit.log"
+    log.parent.mkdir()
+    options = HostOptions(str(tmp_path / "changelog"), tmp_path / "data", port=0, token="x", audit_log=log)
+    with start_host(options) as host, Client(ConnectionOptions((host.uri,), "x")) as client:
+        client.query("SELECT 1").read_all()
+        wait_until(lambda: len(lines(log)) == 1)
+        harm(log)
+        for _ in range(2):
+            assert client.query("SELECT 'secret' AS a").read_all().to_pylist() == [{"a": "secret"}]
+        with pytest.raises(LivestateError, match="SELECT nothing"):
+            client.query("SELECT nothing FROM numbers").read_all()
+        with (
+            Client(ConnectionOptions((host.uri,), "guess")) as stranger,
+            pytest.raises(Unauthenticated) as told,
+        ):
+            stranger.query("SELECT 1")
+        assert "Traceback" not in str(told.value) and str(tmp_path) not in str(told.value)
+        wait_until(lambda: host.running_queries == 0)
+    assert "A line of the audit log cannot be written" in caplog.text
+    assert "secret" not in caplog.text + capfd.readouterr().err
+
+
+def test_a_line_without_a_file_in_its_place_goes_to_the_one_before(tmp_path: Path) -> None:
+    (tmp_path / "log").mkdir()
+    log = AuditLog(tmp_path / "log" / "audit.log")
+    _take_directory_away(tmp_path / "log" / "audit.log")
+    log.write("action", ANYBODY, "", {"name": "x"})
+    (tmp_path / "log").mkdir()
+    log.write("action", ANYBODY, "", {"name": "y"})
+    log.close()
+    assert [line["name"] for place in ("away", "log") for line in lines(tmp_path / place / "audit.log")] == [
+        "x",
+        "y",
+    ]
+
+
+_WRITE_ON_FULL_DISK = """
+import resource, sys
+from pathlib import Path
+from engine.access.principal import ANYBODY
+from flight_server.server.audit import AuditLog
+file = Path(sys.argv[1])
+log = AuditLog(file)
+log.write("action", ANYBODY, "", {"name": "x"})
+_, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+resource.setrlimit(resource.RLIMIT_FSIZE, (file.stat().st_size + 5, most))
+for _ in range(2):
+    log.write("action", ANYBODY, "", {"name": "lost"})
+resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+log.write("action", ANYBODY, "", {"name": "y"})
+"""
+
+
+def test_a_line_that_a_full_disk_has_cut_does_not_spoil_the_next_one(tmp_path: Path) -> None:
+    file = tmp_path / "audit.log"
+    subprocess.run([sys.executable, "-c", _WRITE_ON_FULL_DISK, str(file)], check=True, timeout=60)
+    first, cut, last = file.read_text().splitlines()
+    assert (json.loads(first)["name"], len(cut), json.loads(last)["name"]) == ("x", 5, "y")
 
 
 def test_texts_can_be_left_out_and_are_cut(tmp_path: Path) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from engine.access.principal import ANYBODY
 from flight_server.server import running_calls
+from flight_server.server.audit import AuditedCall
 from flight_server.server.running_calls import SECONDS_BETWEEN_QUESTIONS, Calls
 
 
@@ -14,6 +16,9 @@ class _Context:
     def __init__(self) -> None:
         self.is_gone = False
         self.questions = 0
+
+    def peer(self) -> str:
+        return ""
 
     def is_cancelled(self) -> bool:
         self.questions += 1
@@ -64,3 +69,15 @@ def test_what_is_cancelled_by_its_id_is_known_at_once() -> None:
     call.cancel()
     assert call.is_cancelled()
     assert context.questions == 0
+
+
+def test_a_call_whose_line_cannot_be_written_is_over_all_the_same() -> None:
+    class _Broken(AuditedCall):
+        def end(self) -> None:
+            raise OSError("no line")
+
+    calls, context = Calls(), _Context()
+    call = calls.begin(b"", context, _Broken(None, "statement", ANYBODY, context))
+    with pytest.raises(OSError, match="no line"):
+        call.end()
+    assert len(calls) == 0
