@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from sqlglot import exp
@@ -255,7 +255,9 @@ def _check_characters(source: SourceText) -> None:
     try:
         source.text.encode()
     except UnicodeEncodeError as error:
-        raise source.error(
+        # The error shows the line, and must be a text that can be sent.
+        shown = replace(source, original=source.original.encode(errors="replace").decode())
+        raise shown.error(
             "The statement has a character that no text can have (a lone surrogate).", error.start
         ) from error
 

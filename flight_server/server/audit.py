@@ -77,7 +77,7 @@ class AuditLog:
         said = dict(facts)
         if "sql" in said:
             text = said.pop("sql")
-            said["sql_sha256"] = hashlib.sha256(text.encode()).hexdigest()
+            said["sql_sha256"] = hashlib.sha256(text.encode(errors="replace")).hexdigest()
             if self._has_texts:
                 said["sql"] = text[:LONGEST_SQL]
         line = {

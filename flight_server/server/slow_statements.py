@@ -83,7 +83,7 @@ def _facts(statement: RunStatement) -> dict[str, Any]:
         "event": f"slow_{statement.event}",
         "principal": statement.principal,
         "sql": mask_values(statement.sql, statement.dialect)[:LONGEST_SQL],
-        "sql_sha256": hashlib.sha256(statement.sql.encode()).hexdigest(),
+        "sql_sha256": hashlib.sha256(statement.sql.encode(errors="replace")).hexdigest(),
         "seconds": round(statement.seconds, 6),
         "rows": statement.rows,
         "bytes": statement.size,

@@ -177,10 +177,12 @@ def wire_error(
     if not flight_errors and issubclass(cast("type[Exception]", make), flight.FlightError):
         make = UnknownError
     # pyarrow puts ". Detail: …" behind every message.
-    return make(_shorten(known.message).rstrip("."))
+    return make(_sendable(known.message).rstrip("."))
 
 
-def _shorten(message: str) -> str:
+def _sendable(message: str) -> str:
+    """A message that gRPC takes: not too long, and Unicode, whatever it quotes."""
+    message = message.encode(errors="replace").decode()
     return message if len(message) <= MAX_MESSAGE_CHARACTERS else message[:MAX_MESSAGE_CHARACTERS] + "…"
 
 
@@ -194,7 +196,7 @@ def error_detail(error: LivestateError) -> bytes:
         UTF-8 JSON: `kind`, `message`, `statement` where the call is about one, and for SQL errors `position`
         with `offset`, `line` and `column`.
     """
-    document: dict[str, Any] = {"kind": kind_name(error), "message": _shorten(error.message)}
+    document: dict[str, Any] = {"kind": kind_name(error), "message": _sendable(error.message)}
     statement = error.statement or statement_id()
     if statement:
         document["statement"] = statement

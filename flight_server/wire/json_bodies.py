@@ -47,7 +47,8 @@ def parse_json(body: bytes, most_bytes: int = SHORT_BYTES, most_values: int = MO
             f"The JSON has more than {most_values:,} values: bind a list as a parameter of Flight SQL, or "
             "send fewer."
         )
-    return json.loads(body)
+    # Bytes would be read as UTF-16, too, and with halves of surrogate pairs.
+    return json.loads(body.decode())
 
 
 def _has_more_marks(body: bytes, most: int) -> bool:

@@ -18,7 +18,9 @@ A prepared-statement handle is the first of these. Read points are the fields of
 
 from __future__ import annotations
 
+import json
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -55,6 +57,7 @@ MAX_PARAMETER_VALUES = 2 << 20
 """Of lists, structs and maps, all that is in them counts: the engine takes parameters as Python's objects."""
 _PLAIN_TYPES = frozenset({pa.int64().id, pa.string().id})
 _JSON_FIELDS = frozenset(READ_POINT_OPTIONS) | {"sql", "parameters", "dialect", "timeout"}
+_HALF_OF_A_PAIR = re.compile(rb"\\u[dD][89a-fA-F]")
 MAX_SECONDS = 1e15
 """A time limit as good as none, which all that reckons with times can bear."""
 _LEAST_SECONDS = 0.001
@@ -464,6 +467,14 @@ def checked_timeout(timeout: object) -> float | None:
 def _json_document(ticket: bytes) -> dict[str, Any]:
     try:
         document: dict[str, Any] = parse_json(ticket, MAX_PARAMETER_BYTES)
+        if _HALF_OF_A_PAIR.search(ticket) is not None:
+            # Whole pairs stand for a character, and so do two backslashes before the letter.
+            json.dumps(document, ensure_ascii=False).encode()
+    except UnicodeError as error:
+        raise InvalidInput(
+            "The ticket is not Unicode: send it as UTF-8, and no half of a surrogate pair in it (such as "
+            "\\ud800 alone)."
+        ) from error
     except (ValueError, RecursionError) as error:
         raise InvalidInput(
             'The ticket starts with { and is not JSON; send {"sql": "…"} or plain SQL text.'

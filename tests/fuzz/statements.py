@@ -105,6 +105,8 @@ def _json(text: str, random: Random) -> bytes:
     values = [
         value for value in random.choices(_VALUES, k=random.randrange(4)) if not isinstance(value, bytes)
     ]
+    if random.random() < 0.05:
+        text = f"{text}{chr(random.randrange(0xD800, 0xE000))}"
     given = values if random.random() < 0.7 else dict(zip("abcd", values, strict=False))
     return json.dumps({"sql": text, "parameters": given}).encode()
 

@@ -40,7 +40,21 @@ _PLAIN_ACTIONS = {
     "CloseSession": "CloseSessionRequest",
     "CancelFlightInfo": "CancelFlightInfoRequest",
 }
-_ELEMENTS = ("{}", "[]", "1", "1e9", '""', '"ab"', "null", '{"a":1}', "[[1]]", '{"":{}}', '"\\u0000"', "-0.5")
+_ELEMENTS = (
+    "{}",
+    "[]",
+    "1",
+    "1e9",
+    '""',
+    '"ab"',
+    "null",
+    '{"a":1}',
+    "[[1]]",
+    '{"":{}}',
+    '"\\u0000"',
+    '"\\ud800"',
+    "-0.5",
+)
 """Values of JSON."""
 _JSON_FRAMES: Mapping[str, tuple[str, ...]] = {
     "statement": (

@@ -37,6 +37,7 @@ _COMMANDS = (
 _JSON = (
     b'{"sql": "SELECT ?", "parameters": [1]}', b'{"sql": "SELECT a FROM t WHERE k = ?", "parameters": [{"a": [1]}], "timeout": 1}',
     b'{"sql": "SELECT $a", "parameters": {"a": "2020-01-01"}, "dialect": "spark", "min_epoch": 1}', b'{"sql": "SELECT * FROM t", "endpoints": "partitions", "as_of": "t=1", "timeout": 1}',
+    rb'{"sql": "SELECT 1 AS \ud800"}', rb'{"sql": "SELECT ?", "parameters": ["\udfff\ud83d\ude00"]}', b'{"sql": "SELECT 1 AS \xed\xa0\x80"}',
     b'{"epochs": {"t": 1}, "seconds": 1}', b'{"a":' * 5000, b"[" * 100_000, b'{"sql": "SELECT 1", "parameters": [' + b"[" * 3000 + b"]" * 3000 + b"]}",
 )  # fmt: skip
 _REPORT = json.dumps(

@@ -63,6 +63,8 @@ class _Failing(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no 
             raise KINDS[name][0]
         if name == "long":
             raise InvalidInput("x" * 100_000)
+        if name == "surrogate":
+            raise NotFound("There is no store \ud800.")
         message = f"{name}: cannot open {SECRET}"
         raise {
             "os": OSError,
@@ -101,7 +103,7 @@ def _name(text: bytes) -> str:
     return next(
         (
             name
-            for name in (*KINDS, "long", "os", "key", "value", "flight", "memory")
+            for name in (*KINDS, "long", "surrogate", "os", "key", "value", "flight", "memory")
             if name.encode() in text
         ),
         "",
@@ -189,6 +191,12 @@ def test_a_long_message_is_cut(failing: str) -> None:
     with Client(failing) as client, pytest.raises(InvalidInput) as caught:
         client.query("long")
     assert len(caught.value.message) == MAX_MESSAGE_CHARACTERS + 1
+
+
+def test_a_message_that_quotes_what_is_not_unicode_can_be_sent(failing: str) -> None:
+    with Client(failing) as client, pytest.raises(NotFound) as caught:
+        client.query("surrogate")
+    assert caught.value.message == "There is no store ?."
 
 
 @pytest.mark.parametrize(

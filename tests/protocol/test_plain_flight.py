@@ -93,6 +93,12 @@ def test_json_carries_parameters_of_any_type(
     ].to_pylist() == [1]
 
 
+def test_whole_surrogate_pairs_are_characters(plain: flight.FlightClient) -> None:
+    for text, meant in ((r"\ud83d\ude00", "\U0001f600"), (r"\\ud800", r"\ud800")):
+        sent = f"""{{"sql": "SELECT '{text}' AS a, ? AS b", "parameters": ["{text}"]}}"""
+        assert get(plain, sent).to_pylist() == [{"a": meant, "b": meant}]
+
+
 def test_json_carries_named_parameters_dialect_and_timeout(plain: flight.FlightClient, host: Host) -> None:
     assert get(plain, {"sql": "SELECT title FROM songs WHERE song_id = $song", "parameters": {"song": 2}})[
         "title"
@@ -130,6 +136,10 @@ def test_json_carries_named_parameters_dialect_and_timeout(plain: flight.FlightC
         ("{", "not JSON"),
         ('{"sql": ' + "[" * 50_000, "not JSON"),
         ('{"sql": ' + "[" * 100_000, "more than 65,536 values"),
+        (r'{"sql": "SELECT 1 AS \ud800"}', "not Unicode"),
+        (r'{"sql": "SELECT ?", "parameters": ["\udc00\ud83d"]}', "not Unicode"),
+        (b'{"sql": "SELECT 1 AS \xed\xa0\x80"}', "not Unicode"),
+        ('{"sql": "SELECT 1"}'.encode("utf-16-le"), "not JSON"),
         ("SELECT 1\0", "damaged"),
         (b"\xff\xfe", "UTF-8"),
         (b"\x00Q", "tatement"),

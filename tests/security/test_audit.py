@@ -203,6 +203,14 @@ def test_texts_can_be_left_out_and_are_cut(tmp_path: Path) -> None:
         assert len(line.get("sql", "")) == (LONGEST_SQL if has_texts else 0)
 
 
+def test_a_text_that_is_not_unicode_gets_a_line(tmp_path: Path) -> None:
+    log = AuditLog(tmp_path / "audit.log")
+    log.write("statement", ANYBODY, "", {"sql": "SELECT 1 AS \ud800"})
+    log.close()
+    (line,) = lines(tmp_path / "audit.log")
+    assert line["sql"] == "SELECT 1 AS \ud800"
+
+
 def test_a_log_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="The audit log cannot be written"):
         AuditLog(tmp_path / "none" / "audit.log")

@@ -333,8 +333,9 @@ def test_ten_megabytes_of_sql(source: MemorySource) -> None:
     ids=lambda sql: sql[7:30],
 )
 def test_monstrous_texts_fail_cleanly(service: QueryService, sql: str) -> None:
-    with pytest.raises(LivestateError):
+    with pytest.raises(LivestateError) as told:
         rows(service, sql)
+    assert str(told.value).encode(), "what is told can be sent"
 
 
 def test_a_statement_ends_at_its_time_out(service: QueryService) -> None:

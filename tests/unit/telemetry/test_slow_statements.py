@@ -56,3 +56,8 @@ def test_long_ones_are_cut(caplog: pytest.LogCaptureFixture) -> None:
     (record,) = caplog.records
     assert len(record.facts["sql"]) == LONGEST_SQL  # type: ignore[attr-defined] # what the line adds to it
     assert len(record.facts["sql_sha256"]) == 64  # type: ignore[attr-defined] # likewise
+
+
+def test_a_text_that_is_not_unicode_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    log_if_slow(replace(RUN, sql="SELECT 1 AS \ud800"), 1.0)
+    assert len(caplog.records) == 1
