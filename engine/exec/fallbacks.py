@@ -79,7 +79,8 @@ host; only other refusals are surprising.
 
 
 def log_fallback(fallback: Fallback, reason: Exception) -> None:
-    """Say that a rung is taken.
+    """Say that a rung is taken, and by the kind of the error why: its message may name values, which lines of
+    `debug` alone may have.
 
     Args:
         fallback: The rung.
@@ -88,10 +89,11 @@ def log_fallback(fallback: Fallback, reason: Exception) -> None:
     is_expected = fallback is Fallback.ALL_COLUMNS or isinstance(reason, InvalidInput | NotPlannedError)
     _log.log(
         logging.INFO if is_expected else logging.WARNING,
-        "A statement falls back to %r, since its plan is refused: %s",
+        "A statement falls back to %r, since its plan is refused (%s).",
         fallback.value,
-        reason,
+        type(reason).__name__,
     )
+    _log.debug("The plan is refused: %s", reason)
 
 
 def count_fallbacks(taken: Iterable[Fallback], reports: Iterable[Mapping[str, Any]] = ()) -> dict[str, int]:

@@ -15,6 +15,7 @@ from typing import Any
 from engine.errors import LivestateError
 from engine.exec.query_result import QueryMetadata
 from engine.sql.masked_values import mask_plan, mask_values
+from flight_server.wire.boundary import kind_name
 
 LONGEST_SQL = 2_000
 """Characters of a statement that are logged."""
@@ -117,8 +118,8 @@ def _plan_lines(statement: RunStatement) -> list[str]:
     try:
         lines = mask_plan(statement.explain())
     except LivestateError as error:
-        # What it read may be gone by now.
-        return [f"not known any more: {error.message}"]
+        # What it read may be gone by now. The message may name values.
+        return [f"not known any more ({kind_name(error)})"]
     except Exception:  # noqa: BLE001 - a line of the log is no reason for a statement to fail
         _log.exception(
             "The plan of a slow statement cannot be told.", extra={"repeats": "plan of a slow one"}

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from engine.cluster.reports import HostName
+from engine.errors import LivestateError
+from flight_server.client.client import Client
 from tests.support.many_hosts import three_hosts
 from tests.support.waiting import wait_until
 
@@ -41,3 +43,35 @@ def test_hosts_say_once_that_they_start_are_ready_and_lose_another_one(
     found = _count(caplog)
     assert (found[ready], found["Host c answers."]) == (3, 2)
     assert sum(message.startswith("The host starts: livestate") for message in found.elements()) == 3
+
+
+MARKED: tuple[tuple[str, list[object] | None], ...] = (
+    ("SELECT genre, count(*) AS n FROM plays GROUP BY genre HAVING count(*) < 41114111", None),
+    ("SELECT count(*) FROM plays WHERE now() > now() - INTERVAL '41114111 days'", None),
+    ("SELECT count(*) FROM plays WHERE JSON '{\"a\": 41114111}' IS NOT NULL AND song <> 41114111", None),
+    ("SELECT 'secret'::INT, genre FROM plays ORDER BY genre", None),
+    ("SELECT genre, ?::INT FROM plays ORDER BY genre", ["secret"]),
+    ("SELECT genre, ?::VARCHAR AS a, count(*) FROM plays WHERE song > ? GROUP BY ALL", ["secret", 41114111]),
+    ("SELECT (repeat('w', 7) || song)::INT FROM plays", None),
+)
+"""Statements, with parameters, that name or make values of which no log may tell."""
+MARKS = ("secret", "41114111", "wwwwwww")
+
+
+def test_no_line_has_values(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    failed = 0
+    with caplog.at_level(logging.INFO), three_hosts(tmp_path, slow_seconds=1e-9) as hosts:
+        caplog.set_level(logging.INFO, "engine")
+        with Client(hosts[HostName("a")].uri) as client:
+            for sql, parameters in MARKED:
+                try:
+                    client.query(sql, parameters).read_all()
+                except LivestateError:
+                    failed += 1
+        wait_until(
+            lambda: sum("Slow statement" in each.getMessage() for each in caplog.records) >= len(MARKED)
+        )
+    assert failed == 3
+    told = [f"{each.getMessage()} {getattr(each, 'facts', '')} {each.exc_text}" for each in caplog.records]
+    assert any("falls back to" in line for line in told) and any("| merge: " in line for line in told)
+    assert not [line for line in told if any(mark in line for mark in MARKS)]

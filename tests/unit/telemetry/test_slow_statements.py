@@ -24,7 +24,7 @@ def _plan_of(explain: Callable[[], Sequence[str]] | None, caplog: pytest.LogCapt
 
 
 def _gone() -> Sequence[str]:
-    raise Unavailable("Epoch 7 is gone.")
+    raise Unavailable("Epoch 7 is gone, and so is 'secret'.")
 
 
 def _broken() -> Sequence[str]:
@@ -43,7 +43,7 @@ def test_what_is_quicker_is_not_logged(caplog: pytest.LogCaptureFixture) -> None
 
 def test_a_plan_that_cannot_be_told_harms_no_statement(caplog: pytest.LogCaptureFixture) -> None:
     assert _plan_of(None, caplog) == []
-    assert _plan_of(_gone, caplog) == ["not known any more: Epoch 7 is gone."]
+    assert _plan_of(_gone, caplog) == ["not known any more (Unavailable)"]
     assert _plan_of(_broken, caplog) == []
     assert "cannot be told" in caplog.text
 
