@@ -61,7 +61,9 @@ _FOR_OPERATORS = frozenset(
     | {"CancelQuery", "CancelFlightInfo"}
 )
 """Actions that an operator may do without reading stores, beside those that `_PERMISSIONS` has."""
-_AUDITED = frozenset({"livestate.scrub", "livestate.drain", "CancelQuery", "CancelFlightInfo"})
+_CANCELLATIONS = frozenset({"CancelQuery", "CancelFlightInfo"})
+"""Actions whose bodies have the statement, and its parameters."""
+_AUDITED = _CANCELLATIONS | {"livestate.scrub", "livestate.drain"}
 """Actions that get a line in the audit log: they change what others notice."""
 _LONGEST_BODY = 1000
 """Bytes of an action's body that the audit log has."""
@@ -203,7 +205,9 @@ class Actions:
     def _audited_answer(
         self, context: Any, name: str, body: bytes, principal: Principal, audit: AuditLog
     ) -> Iterable[bytes]:
-        facts = {"action": name, "body": body[:_LONGEST_BODY].decode(errors="replace")}
+        facts = {"action": name}
+        if audit.has_texts or name not in _CANCELLATIONS:
+            facts["body"] = body[:_LONGEST_BODY].decode(errors="replace")
         try:
             answer = self._handlers[name](context, body)
         except LivestateError as error:

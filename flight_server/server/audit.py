@@ -25,6 +25,8 @@ from flight_server.wire.boundary import kind_name
 LONGEST_SQL = 10_000
 """Characters of a statement that are kept; its digest is of all."""
 OK = "ok"
+_WITHOUT_STATEMENTS = frozenset({"refused", "reload"})
+"""Events whose errors are about credentials."""
 
 _log = logging.getLogger(__name__)
 
@@ -38,12 +40,15 @@ class AuditLog:
         file: Where; it is made for its owner alone.
         has_texts: Whether statements are written, and not their digests alone.
 
+    Attributes:
+        has_texts: As the argument.
+
     Raises:
         InvalidInput: It cannot be written.
     """
 
     def __init__(self, file: Path, *, has_texts: bool = True) -> None:
-        self._has_texts = has_texts
+        self.has_texts = has_texts
         try:
             self._file = _AppendedFile(file)
         except OSError as error:
@@ -78,8 +83,11 @@ class AuditLog:
         if "sql" in said:
             text = said.pop("sql")
             said["sql_sha256"] = hashlib.sha256(text.encode(errors="replace")).hexdigest()
-            if self._has_texts:
+            if self.has_texts:
                 said["sql"] = text[:LONGEST_SQL]
+        if not self.has_texts and event not in _WITHOUT_STATEMENTS:
+            # Messages quote the statement, its parameters and values of rows.
+            said.pop("error", None)
         line = {
             "at": datetime.now(UTC).isoformat(timespec="milliseconds"),
             "event": event,

@@ -23,6 +23,7 @@ from flight_server.client.connection_options import ConnectionOptions
 from flight_server.host.decision_audit import DecisionAudit
 from flight_server.host.host import HostOptions
 from flight_server.server.audit import LONGEST_SQL, AuditLog
+from flight_server.wire.messages import new
 from tests.protocol.test_cluster_hosts import add
 from tests.support.started_host import start_host
 from tests.support.waiting import wait_until
@@ -201,6 +202,35 @@ def test_texts_can_be_left_out_and_are_cut(tmp_path: Path) -> None:
         (line,) = lines(tmp_path / f"{has_texts}")
         assert len(line["sql_sha256"]) == 64
         assert len(line.get("sql", "")) == (LONGEST_SQL if has_texts else 0)
+
+
+def test_with_digests_no_line_has_a_text_or_a_value(tmp_path: Path) -> None:
+    add(tmp_path, 1)
+    log = tmp_path / "audit.log"
+    options = HostOptions(
+        str(tmp_path / "changelog"), tmp_path / "data", port=0, audit_log=log, audits_texts=False
+    )
+    with start_host(options) as host, Client(host.uri) as client:
+        for sql, parameters in (
+            ("SELECT secret FROM numbers", None),
+            ("SELECT ?::INT FROM numbers", ["secret"]),
+            ("SELECT ('secret' || n)::INT FROM numbers", None),
+        ):
+            with pytest.raises(LivestateError):
+                client.query(sql, parameters).read_all()
+        with flight.connect(host.uri) as plain:
+            info = plain.get_flight_info(flight.FlightDescriptor.for_command(b'{"sql": "SELECT \'secret\'"}'))
+            with pytest.raises(pa.ArrowKeyError, match="does not run here"):
+                list(plain.do_action(flight.Action("CancelFlightInfo", _cancel_request(info))))
+    found = lines(log)
+    assert [line["event"] for line in found] == ["statement"] * 3 + ["action"]
+    assert all(line["outcome"] != "ok" for line in found)
+    assert "secret" not in log.read_text()
+
+
+def _cancel_request(info: flight.FlightInfo) -> bytes:
+    request = new("CancelFlightInfoRequest", info=info.serialize())
+    return bytes(request.SerializeToString())
 
 
 def test_a_text_that_is_not_unicode_gets_a_line(tmp_path: Path) -> None:
