@@ -161,7 +161,7 @@ class LivestateServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow 
             super().__init__(
                 location,
                 auth_handler=None if takes_certificates else OpenHandshake(),
-                middleware={MIDDLEWARE: CallerFactory(authenticator, audit)},
+                middleware={MIDDLEWARE: CallerFactory(authenticator, audit, self._calls.meter)},
                 tls_certificates=list(tls_certificates) or None,
                 verify_client=takes_certificates,
                 root_certificates=authenticator.credentials.authorities

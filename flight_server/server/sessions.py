@@ -23,6 +23,7 @@ from engine.sql.tokens import dialect_of
 from engine.telemetry.spans import TRACE_HEADERS
 from flight_server.identity.authenticator import Authenticator
 from flight_server.server.audit import AuditLog
+from flight_server.server.statement_meter import StatementMeter
 from flight_server.wire.call_headers import MIDDLEWARE, STATEMENT_HEADER
 from flight_server.wire.read_point_options import parse_flag
 from flight_server.wire.session_options import NO_OPTIONS, SessionOptions, parse_cookies
@@ -82,11 +83,18 @@ class CallerFactory(flight.ServerMiddlewareFactory):  # type: ignore[misc] # pya
     Args:
         authenticator: Knows who presents what; None: nobody is asked.
         audit: Gets a line for each who is refused; None: there is none.
+        meter: Counts who is refused; None: nobody does.
     """
 
-    def __init__(self, authenticator: Authenticator | None, audit: AuditLog | None = None) -> None:
+    def __init__(
+        self,
+        authenticator: Authenticator | None,
+        audit: AuditLog | None = None,
+        meter: StatementMeter | None = None,
+    ) -> None:
         self._authenticator = authenticator
         self._audit = audit
+        self._meter = meter
 
     def start_call(self, info: Any, headers: Mapping[str, list[str]]) -> _Caller | None:
         """Let a call in, or not.
@@ -104,11 +112,17 @@ class CallerFactory(flight.ServerMiddlewareFactory):  # type: ignore[misc] # pya
         try:
             return self._let_in(info, headers)
         except LivestateError as error:
+            self._count(error)
             # pyarrow adds to the text.
             raise flight.FlightUnauthenticatedError(error.message.rstrip(".")) from None
-        except Exception:  # noqa: BLE001 - the last line before the network: pyarrow would send the traceback
+        except Exception as error:  # noqa: BLE001 - the last line before the network: pyarrow would send the traceback
             _log.exception("it could not be found out who calls")
+            self._count(error)
             raise flight.FlightUnauthenticatedError("The host could not find out who calls") from None
+
+    def _count(self, error: Exception) -> None:
+        if self._meter is not None:
+            self._meter.note_failure(error)
 
     def _let_in(self, info: Any, headers: Mapping[str, list[str]]) -> _Caller | None:
         authenticator, bearer, principal = self._authenticator, _ANYBODY, None
@@ -120,6 +134,7 @@ class CallerFactory(flight.ServerMiddlewareFactory):  # type: ignore[misc] # pya
                     bearer = authenticator.bearer(proofs)
             except LivestateError as error:
                 if self._audit is not None:
+                    # Flight tells no address at this place.
                     self._audit.write("refused", NOBODY, "", {"error": error.message})
                 raise
         if info.method == flight.FlightMethod.HANDSHAKE:

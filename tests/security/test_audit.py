@@ -246,7 +246,7 @@ def test_a_log_that_cannot_be_written_is_told(tmp_path: Path) -> None:
         AuditLog(tmp_path / "none" / "audit.log")
 
 
-def test_a_handshake_that_fails_gets_a_line(tmp_path: Path) -> None:
+def test_a_handshake_that_fails_gets_a_line_and_is_counted(tmp_path: Path) -> None:
     add(tmp_path, 1)
     options = HostOptions(
         str(tmp_path / "changelog"), tmp_path / "data", port=0, token="x", audit_log=tmp_path / "audit.log"
@@ -254,9 +254,11 @@ def test_a_handshake_that_fails_gets_a_line(tmp_path: Path) -> None:
     with (
         start_host(options) as host,
         flight.connect(host.uri) as client,
-        pytest.raises(flight.FlightUnauthenticatedError),
     ):
-        client.authenticate_basic_token("ann", "wrong")
+        with pytest.raises(flight.FlightUnauthenticatedError):
+            client.authenticate_basic_token("ann", "wrong")
+        totals = host.figures().server
+        assert totals is not None and totals.totals.failures == {"Unauthenticated": 1}
     (line,) = lines(tmp_path / "audit.log")
     assert (line["event"], line["principal"]) == ("refused", "nobody")
 
