@@ -166,20 +166,30 @@ class Authenticator:
         """What a client that has logged in presents from now on.
 
         Args:
-            authorization: The headers of its log-in, which `principal_of_headers` has found good.
+            authorization: The headers of its log-in.
 
         Returns:
-            A bearer token: the same for who came with one, a session token for a user with a password.
+            A bearer token that proves the principal whom the headers prove: the same for who came with one, a
+            session token for a user with a password.
+
+        Raises:
+            Unauthenticated: They prove nobody.
+            LimitExceeded: Too many log in at once.
         """
+        # What was proved decides, not the name beside it: a static token may come with the name of any user.
+        principal = self.principal_of_headers(authorization)
+        if principal is None:
+            raise Unauthenticated(f"{_WANTED}: a log-in takes no certificate.")
         scheme, proof = _parts(authorization[0])
         if scheme == "bearer":
             return proof
-        credentials = self._credentials
-        pair = _name_and_password(proof)
-        user = None if pair is None else credentials.users.get(pair[0])
-        if user is None:
-            # The password was a static token, or the user has gone this very moment.
+        if principal.proof is not Proof.PASSWORD:
+            pair = _name_and_password(proof)
             return "" if pair is None else pair[1]
+        credentials = self._credentials
+        user = credentials.users.get(principal.name)
+        if user is None:
+            raise Unauthenticated("The log-in is not good any more: log in again.")
         ends = int(time.time()) + credentials.options.session_seconds
         return sign_session(
             SessionToken(user.name, entry_digest(user.password), ends), credentials.session_key

@@ -125,6 +125,34 @@ def test_a_password_and_what_a_log_in_gets(authenticator: Authenticator) -> None
             authenticator.principal_of_headers([f"Bearer {damaged}"])
 
 
+@pytest.mark.parametrize("name", ["ann", "bob", "nobody", ""])
+def test_a_log_in_gets_no_more_than_it_proves(directory: Path, name: str) -> None:
+    add_user(directory / "users.toml", "bob", "another password", ["operator"], {})
+    static = add_token(directory / "tokens.toml", "grafana", ["reader"], {}, None)
+    authenticator = Authenticator(file=directory / "security.toml")
+    session = authenticator.bearer([basic("ann", PASSWORD)])
+    for secret in (static, session, make_web_token(), PASSWORD, "wrong"):
+        for presented in (basic(name, secret), f"Bearer {secret}"):
+            try:
+                proved = authenticator.principal_of_headers([presented])
+            except Unauthenticated:
+                with pytest.raises(Unauthenticated):
+                    authenticator.bearer([presented])
+            else:
+                bearer = authenticator.bearer([presented])
+                assert authenticator.principal_of_headers([f"Bearer {bearer}"]) == proved
+
+
+def test_a_log_in_without_a_proof_is_refused(directory: Path) -> None:
+    (directory / "callers.pem").write_text("-----BEGIN CERTIFICATE-----\n")
+    with (directory / "security.toml").open("a") as file:
+        file.write('[security.certificates]\nauthorities = "callers.pem"\nprincipals = []\n')
+    authenticator = Authenticator(file=directory / "security.toml")
+    assert authenticator.principal_of_headers([]) is None
+    with pytest.raises(Unauthenticated, match="a log-in takes no certificate"):
+        authenticator.bearer([])
+
+
 def test_another_password_ends_the_log_ins_of_the_one_before(directory: Path) -> None:
     authenticator = Authenticator(file=directory / "security.toml")
     bearer = authenticator.bearer([basic("ann", PASSWORD)])
