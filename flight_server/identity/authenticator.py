@@ -9,7 +9,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from engine.access.principal import Principal, Proof
@@ -56,6 +56,20 @@ class _KeptProof:
     ends: float
 
 
+@dataclass(frozen=True)
+class _Known:
+    """What one reading of the files says, and what it proved: replaced together, or a proof that is gone from
+    the files would be kept with what came after them.
+
+    Attributes:
+        credentials: What the files say.
+        kept: Proofs that were found good by them, by the digest of their header; those of longest ago first.
+    """
+
+    credentials: Credentials
+    kept: OrderedDict[bytes, _KeptProof] = field(default_factory=OrderedDict)
+
+
 class Authenticator:
     """Knows who calls. Usable from several threads.
 
@@ -70,22 +84,21 @@ class Authenticator:
     def __init__(self, *, token: str = "", file: Path | None = None) -> None:
         self._file = file
         self._own_session_key = new_session_key()
-        self._credentials = (
+        self._known = _Known(
             one_token(token) if file is None else read_credentials(file, self._own_session_key)
         )
         self._failed = FailedLogins()
         self._lock = threading.Lock()
-        self._kept: OrderedDict[bytes, _KeptProof] = OrderedDict()
 
     @property
     def credentials(self) -> Credentials:
         """What the files say now."""
-        return self._credentials
+        return self._known.credentials
 
     @property
     def takes_certificates(self) -> bool:
         """Whether callers may prove themselves by a certificate."""
-        return bool(self._credentials.authorities)
+        return bool(self.credentials.authorities)
 
     def reload(self) -> None:
         """Read the files again. From then on only what they say is good; calls that run are not ended.
@@ -95,14 +108,11 @@ class Authenticator:
         """
         if self._file is None:
             return
-        credentials = read_credentials(self._file, self._own_session_key)
-        with self._lock:
-            self._credentials = credentials
-            self._kept = OrderedDict()
+        self._known = _Known(read_credentials(self._file, self._own_session_key))
 
     def has_changed(self) -> bool:
         """Whether one of the files is another than the one that was read last."""
-        return any(file_stamp(file) != stamp for file, stamp in self._credentials.files.items())
+        return any(file_stamp(file) != stamp for file, stamp in self.credentials.files.items())
 
     def principal_of_headers(self, authorization: Sequence[str]) -> Principal | None:
         """Who presents these headers.
@@ -117,29 +127,7 @@ class Authenticator:
             Unauthenticated: It proves nobody.
             LimitExceeded: Too many log in at once.
         """
-        values = set(authorization)
-        if not values:
-            if self.takes_certificates:
-                return None
-            raise Unauthenticated(f"{_WANTED}.")
-        if len(values) > 1:
-            raise Unauthenticated("The call has several different authorization headers: send one.")
-        (value,) = values
-        if len(value) > LONGEST_HEADER:
-            raise Unauthenticated(f"The authorization header is longer than {LONGEST_HEADER} characters.")
-        digest, now = hashlib.sha256(value.encode()).digest(), time.time()
-        credentials, kept = self._credentials, self._kept
-        proof = kept.get(digest)
-        if proof is not None and now < proof.ends:
-            return proof.principal
-        proof = self._proof(value, credentials, now)
-        with self._lock:
-            # What was proved by files that are replaced meanwhile is not kept beyond them.
-            if kept is self._kept:
-                kept[digest] = proof
-                while len(kept) > MOST_KEPT:
-                    kept.popitem(last=False)
-        return proof.principal
+        return self._principal(authorization, self._known)
 
     def principal_of_certificate(self, subject: str) -> Principal:
         """Who has a certificate.
@@ -151,16 +139,15 @@ class Authenticator:
         Raises:
             Unauthenticated: Nobody known.
         """
-        named = self._credentials.certificates.get(subject)
+        credentials = self.credentials
+        named = credentials.certificates.get(subject)
         if named is None:
             raise Unauthenticated(
                 f"{_WANTED}, or a certificate that the host knows."
                 if not subject
                 else "The certificate is good, and this host knows nobody of its subject."
             )
-        return _add_grants(
-            Principal(named.name, named.roles, Proof.CERTIFICATE, named.claims), self._credentials
-        )
+        return _add_grants(Principal(named.name, named.roles, Proof.CERTIFICATE, named.claims), credentials)
 
     def bearer(self, authorization: Sequence[str]) -> str:
         """What a client that has logged in presents from now on.
@@ -177,7 +164,8 @@ class Authenticator:
             LimitExceeded: Too many log in at once.
         """
         # What was proved decides, not the name beside it: a static token may come with the name of any user.
-        principal = self.principal_of_headers(authorization)
+        known = self._known
+        principal = self._principal(authorization, known)
         if principal is None:
             raise Unauthenticated(f"{_WANTED}: a log-in takes no certificate.")
         scheme, proof = _parts(authorization[0])
@@ -186,14 +174,34 @@ class Authenticator:
         if principal.proof is not Proof.PASSWORD:
             pair = _name_and_password(proof)
             return "" if pair is None else pair[1]
-        credentials = self._credentials
-        user = credentials.users.get(principal.name)
-        if user is None:
-            raise Unauthenticated("The log-in is not good any more: log in again.")
+        credentials = known.credentials
+        user = credentials.users[principal.name]
         ends = int(time.time()) + credentials.options.session_seconds
         return sign_session(
             SessionToken(user.name, entry_digest(user.password), ends), credentials.session_key
         )
+
+    def _principal(self, authorization: Sequence[str], known: _Known) -> Principal | None:
+        values = set(authorization)
+        if not values:
+            if known.credentials.authorities:
+                return None
+            raise Unauthenticated(f"{_WANTED}.")
+        if len(values) > 1:
+            raise Unauthenticated("The call has several different authorization headers: send one.")
+        (value,) = values
+        if len(value) > LONGEST_HEADER:
+            raise Unauthenticated(f"The authorization header is longer than {LONGEST_HEADER} characters.")
+        digest, now = hashlib.sha256(value.encode()).digest(), time.time()
+        proof = known.kept.get(digest)
+        if proof is not None and now < proof.ends:
+            return proof.principal
+        proof = self._proof(value, known.credentials, now)
+        with self._lock:
+            known.kept[digest] = proof
+            while len(known.kept) > MOST_KEPT:
+                known.kept.popitem(last=False)
+        return proof.principal
 
     def _proof(self, value: str, credentials: Credentials, now: float) -> _KeptProof:
         scheme, proof = _parts(value)

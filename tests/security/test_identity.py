@@ -4,10 +4,12 @@ import base64
 import hashlib
 import hmac
 import json
+import sys
 import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import jwt
@@ -19,6 +21,7 @@ from engine.access.principal import Permission, Proof
 from engine.errors import InvalidInput, LivestateError, Unauthenticated
 from flight_server.cli.credentials import add_token, add_user
 from flight_server.client.secret_files import read_secret, write_secret
+from flight_server.identity import authenticator as authenticator_module
 from flight_server.identity.authenticator import MOST_KEPT, Authenticator
 from flight_server.identity.credential_watcher import CredentialWatcher
 from flight_server.identity.failed_logins import FREE_FAILURES, LONGEST_DELAY_SECONDS, FailedLogins
@@ -353,6 +356,45 @@ def test_changed_files_are_read_again_and_bad_ones_change_nothing(
     watcher.stop()
 
 
+def test_no_moment_of_a_reload_keeps_what_is_not_good_any_more(tmp_path: Path) -> None:
+    (tmp_path / "security.toml").write_text('[security]\ntokens = "tokens.toml"\n')
+    token = add_token(tmp_path / "tokens.toml", "grafana", ["reader"], {}, None)
+    good = (tmp_path / "tokens.toml").read_bytes()
+    authenticator = Authenticator(file=tmp_path / "security.toml")
+
+    def reload_at(moment: int) -> bool:
+        """Take the token out between two instructions of a call; false where the call had no more of them."""
+        write_secret(tmp_path / "tokens.toml", good)
+        authenticator.reload()
+        count = 0
+
+        def trace(frame: FrameType, event: str, _argument: object) -> Callable[..., Any] | None:
+            nonlocal count
+            if frame.f_code.co_filename != authenticator_module.__file__:
+                return None
+            frame.f_trace_opcodes = True
+            count += event == "opcode"
+            if count == moment and event == "opcode":
+                sys.settrace(None)
+                write_secret(tmp_path / "tokens.toml", b"version = 1")
+                authenticator.reload()
+            return trace
+
+        before = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            name_of(authenticator, token)
+        finally:
+            sys.settrace(before)
+        return count >= moment
+
+    moment = 1
+    while reload_at(moment):
+        assert not is_good(authenticator, token), moment
+        moment += 1
+    assert moment > 50
+
+
 def is_good(authenticator: Authenticator, token: str) -> bool:
     return name_of(authenticator, token) != ""
 
@@ -370,7 +412,7 @@ def test_kept_proofs_are_bounded(authenticator: Authenticator) -> None:
     token = authenticator.bearer([basic("ann", PASSWORD)])
     for count in range(MOST_KEPT + 5):
         authenticator.principal_of_headers([f"Bearer{' ' * (count % 100 + 1)}{token}{' ' * (count // 100)}"])
-    assert len(authenticator._kept) == MOST_KEPT
+    assert len(authenticator._known.kept) == MOST_KEPT
 
 
 @pytest.mark.parametrize("password", ["short", "x" * 2000])
