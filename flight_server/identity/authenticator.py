@@ -8,12 +8,13 @@ import logging
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from engine.access.principal import Principal, Proof
-from engine.errors import Unauthenticated
+from engine.access.security_file import User
+from engine.errors import LimitExceeded, Unauthenticated
 from flight_server.identity.credentials import (
     Credentials,
     file_stamp,
@@ -22,7 +23,7 @@ from flight_server.identity.credentials import (
     read_credentials,
 )
 from flight_server.identity.failed_logins import FailedLogins
-from flight_server.identity.passwords import is_password
+from flight_server.identity.passwords import LONGEST_PASSWORD, is_password
 from flight_server.identity.session_tokens import (
     PREFIX,
     SessionToken,
@@ -38,6 +39,8 @@ MOST_KEPT = 10_000
 """Proofs that are kept, so that each call of a client costs one look and not a signature."""
 KEPT_SECONDS = 300.0
 """For how long a password that was right is not verified again."""
+STRANGERS = 4096
+"""How many counts of failures the names that nobody has share."""
 _WANTED = "This host wants a token, or a user and a password: send a bearer token, or Basic authentication"
 
 _log = logging.getLogger(__name__)
@@ -216,21 +219,40 @@ class Authenticator:
         return token if token is not None else self._password_proof(name, password, credentials, now)
 
     def _password_proof(self, name: str, password: str, credentials: Credentials, now: float) -> _KeptProof:
-        delay = self._failed.delay(name, time.monotonic())
+        user = credentials.users.get(name)
+        if len(password) > LONGEST_PASSWORD:
+            # Nobody has such a password: as a failure it would let anybody slow others down for nothing.
+            raise _wrong_password(name, user)
+        subject = _slowed_subject(name, user)
+        delay = self._failed.begin(subject, time.monotonic())
         if delay > 0:
             raise Unauthenticated(
                 f"Too many log-ins of this user have failed: wait {delay:.0f} s and try again."
             )
-        user = credentials.users.get(name)
-        if not is_password(None if user is None else user.password, password) or user is None:
-            # To see that takes a while, which is no part of the delay.
-            self._failed.add(name, time.monotonic())
-            _log.warning(
-                "a log-in has failed: user %r", name[:100], extra={"repeats": f"log-in {name[:100]}"}
-            )
-            raise Unauthenticated("User and password are wrong, or the token in the password's place is.")
-        self._failed.forget(name)
+        try:
+            is_right = is_password(None if user is None else user.password, password)
+        except LimitExceeded:
+            self._failed.take_back(subject)
+            raise
+        if not is_right or user is None:
+            self._failed.fail(subject, time.monotonic())
+            raise _wrong_password(name, user)
+        self._failed.forget(subject)
         return _KeptProof(_user_principal(user.name, credentials), now + KEPT_SECONDS)
+
+
+def _slowed_subject(name: str, user: User | None) -> Hashable:
+    """Whose failures slow a log-in down: those of the user. A name that nobody has shares them with some, so
+    made-up names fill no memory; with few, or its delay would tell that nobody has the name.
+    """
+    return hash(name) % STRANGERS if user is None else user.name
+
+
+def _wrong_password(name: str, user: User | None) -> Unauthenticated:
+    """Log a failure, and say it. All names that nobody has are one kind of line."""
+    whose = "of nobody" if user is None else repr(user.name)
+    _log.warning("a log-in has failed: user %r", name[:100], extra={"repeats": f"log-in {whose}"})
+    return Unauthenticated("User and password are wrong, or the token in the password's place is.")
 
 
 def _bearer_proof(proof: str, credentials: Credentials, now: float) -> _KeptProof:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 FREE_FAILURES = 5
@@ -11,8 +11,6 @@ FREE_FAILURES = 5
 LONGEST_DELAY_SECONDS = 60.0
 FORGET_SECONDS = 900.0
 """After how long without a failure those before are forgotten."""
-MOST_REMEMBERED = 10_000
-"""Of how many names and addresses failures are remembered; beyond, those of longest ago are forgotten."""
 
 
 @dataclass(frozen=True)
@@ -22,48 +20,63 @@ class _Failures:
 
 
 class FailedLogins:
-    """Failures by name and by address. Usable from several threads."""
+    """Failures by whoever is to be slowed down. Usable from several threads. None is forgotten to make room:
+    the caller sees to it that there are not many subjects.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._failures: OrderedDict[str, _Failures] = OrderedDict()
+        self._failures: dict[Hashable, _Failures] = {}
 
-    def delay(self, subject: str, now: float) -> float:
-        """How long somebody has to wait before the next log-in is looked at.
+    def begin(self, subject: Hashable, now: float) -> float:
+        """Begin a log-in. It counts as a failure until it is known how it ends, so that many at once are no
+        more than the same number one after another.
 
         Args:
-            subject: The name or address.
+            subject: Who logs in.
             now: The time, in seconds of a clock that does not jump.
 
         Returns:
-            Seconds; 0 for none. They double with each failure beyond those that are free.
+            0 if it may go on; else after how many seconds to try again, and nothing has begun. They double
+            with each failure beyond those that are free.
         """
         with self._lock:
-            failures = self._failures.get(subject)
-        if failures is None or failures.count < FREE_FAILURES or now - failures.last > FORGET_SECONDS:
-            return 0.0
-        pause = min(2.0 ** min(failures.count - FREE_FAILURES, 10), LONGEST_DELAY_SECONDS)
-        return max(0.0, failures.last + pause - now)
-
-    def add(self, subject: str, now: float) -> None:
-        """Take note of a failure.
-
-        Args:
-            subject: As that of `delay`.
-            now: As that of `delay`.
-        """
-        with self._lock:
-            before = self._failures.pop(subject, None)
-            count = before.count if before is not None and now - before.last <= FORGET_SECONDS else 0
+            before = self._failures.get(subject)
+            count = 0 if before is None or now - before.last > FORGET_SECONDS else before.count
+            if before is not None and count >= FREE_FAILURES:
+                pause = min(2.0 ** min(count - FREE_FAILURES, 10), LONGEST_DELAY_SECONDS)
+                if now < before.last + pause:
+                    return before.last + pause - now
             self._failures[subject] = _Failures(count + 1, now)
-            if len(self._failures) > MOST_REMEMBERED:
-                self._failures.popitem(last=False)
+            return 0.0
 
-    def forget(self, subject: str) -> None:
-        """Take note of a log-in that did not fail.
+    def fail(self, subject: Hashable, now: float) -> None:
+        """End a log-in that failed.
 
         Args:
-            subject: As that of `delay`.
+            subject: As that of `begin`.
+            now: The time; what the log-in itself took is no part of the delay.
+        """
+        with self._lock:
+            begun = self._failures.get(subject)
+            self._failures[subject] = _Failures(1 if begun is None else begun.count, now)
+
+    def take_back(self, subject: Hashable) -> None:
+        """End a log-in that was not looked at: it is no failure.
+
+        Args:
+            subject: As that of `begin`.
+        """
+        with self._lock:
+            begun = self._failures.pop(subject, None)
+            if begun is not None and begun.count > 1:
+                self._failures[subject] = _Failures(begun.count - 1, begun.last)
+
+    def forget(self, subject: Hashable) -> None:
+        """End a log-in that was right; those before that failed count no more.
+
+        Args:
+            subject: As that of `begin`.
         """
         with self._lock:
             self._failures.pop(subject, None)

@@ -3,8 +3,11 @@
 import base64
 import hashlib
 import hmac
+import io
 import json
+import logging
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
@@ -18,11 +21,13 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
 from engine.access.principal import Permission, Proof
-from engine.errors import InvalidInput, LivestateError, Unauthenticated
+from engine.errors import InvalidInput, LimitExceeded, LivestateError, Unauthenticated
+from engine.telemetry.log_lines import RepeatFilter
 from flight_server.cli.credentials import add_token, add_user
 from flight_server.client.secret_files import read_secret, write_secret
 from flight_server.identity import authenticator as authenticator_module
-from flight_server.identity.authenticator import MOST_KEPT, Authenticator
+from flight_server.identity import passwords
+from flight_server.identity.authenticator import MOST_KEPT, STRANGERS, Authenticator
 from flight_server.identity.credential_watcher import CredentialWatcher
 from flight_server.identity.failed_logins import FREE_FAILURES, LONGEST_DELAY_SECONDS, FailedLogins
 from flight_server.identity.session_tokens import SessionToken, read_session, sign_session
@@ -203,16 +208,82 @@ def test_failed_log_ins_slow_the_next_ones_down(authenticator: Authenticator) ->
 
 def test_the_delay_doubles_and_is_forgotten() -> None:
     failed = FailedLogins()
-    delays = []
-    for count in range(FREE_FAILURES + 8):
-        failed.add("ann", float(count))
-        delays.append(failed.delay("ann", float(count)))
+    delays, now = [], 0.0
+    for _ in range(FREE_FAILURES + 8):
+        assert failed.begin("ann", now) == 0.0
+        failed.fail("ann", now)
+        now += (delay := delay_of(failed, "ann", now))
+        delays.append(delay)
     assert delays[: FREE_FAILURES - 1] == [0.0] * (FREE_FAILURES - 1)
     assert delays[FREE_FAILURES - 1 :][:4] == [1.0, 2.0, 4.0, 8.0]
     assert delays[-1] == LONGEST_DELAY_SECONDS
-    assert failed.delay("ann", 10_000.0) == failed.delay("bob", 12.0) == 0.0
+    failed.fail("ann", now)
+    assert delay_of(failed, "ann", now + 901) == delay_of(failed, "bob", now) == 0.0
     failed.forget("ann")
-    assert failed.delay("ann", 12.0) == 0.0
+    assert delay_of(failed, "ann", now) == 0.0
+
+
+def delay_of(failed: FailedLogins, subject: str, now: float) -> float:
+    """The delay, without a log-in that has begun."""
+    delay = failed.begin(subject, now)
+    if delay == 0.0:
+        failed.take_back(subject)
+    return delay
+
+
+def test_log_ins_at_once_are_no_more_than_one_after_another() -> None:
+    failed = FailedLogins()
+    begun = [failed.begin("ann", 1.0) == 0.0 for _ in range(100)]
+    assert begun == [True] * FREE_FAILURES + [False] * (100 - FREE_FAILURES)
+    assert [failed.begin("ann", 2.5) == 0.0 for _ in range(100)] == [True] + [False] * 99
+
+
+def test_a_log_in_that_was_not_looked_at_is_no_failure(
+    authenticator: Authenticator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as busy:
+        busy.setattr(passwords, "_TURNS", threading.BoundedSemaphore(1))
+        busy.setattr(passwords, "LONGEST_WAIT_SECONDS", 0.001)
+        assert passwords._TURNS.acquire()
+        for _ in range(FREE_FAILURES + 1):
+            with pytest.raises(LimitExceeded):
+                authenticator.principal_of_headers([basic("ann", PASSWORD)])
+    assert authenticator.principal_of_headers([basic("ann", PASSWORD)]) is not None
+
+
+@pytest.mark.parametrize("password", ["x" * 1025, "wrong"])
+def test_made_up_names_make_nobody_forgotten(
+    authenticator: Authenticator, monkeypatch: pytest.MonkeyPatch, password: str
+) -> None:
+    # Thousands of digests would take minutes.
+    monkeypatch.setattr(authenticator_module, "is_password", lambda _digest, _password: False)
+    for _ in range(FREE_FAILURES):
+        with pytest.raises(Unauthenticated, match="are wrong"):
+            authenticator.principal_of_headers([basic("ann", "wrong")])
+    for count in range(12_000):
+        with pytest.raises(Unauthenticated):
+            authenticator.principal_of_headers([basic(f"u{count}", password)])
+    assert len(authenticator._failed._failures) <= STRANGERS + 1
+    with pytest.raises(Unauthenticated, match="Too many log-ins"):
+        authenticator.principal_of_headers([basic("ann", "wrong")])
+
+
+def test_made_up_names_are_few_lines_of_the_log(authenticator: Authenticator) -> None:
+    written = io.StringIO()
+    handler = logging.StreamHandler(written)
+    handler.addFilter(RepeatFilter())
+    log = logging.getLogger(authenticator_module.__name__)
+    log.addHandler(handler)
+    try:
+        for name in ("ann", *(f"u{count}" for count in range(100))):
+            with pytest.raises(Unauthenticated, match="are wrong"):
+                authenticator.principal_of_headers([basic(name, "x" * 1025)])
+    finally:
+        log.removeHandler(handler)
+    assert written.getvalue().splitlines() == [
+        "a log-in has failed: user 'ann'",
+        "a log-in has failed: user 'u0'",
+    ]
 
 
 @pytest.mark.parametrize("kid", list(SIGNERS))
