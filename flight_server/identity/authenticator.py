@@ -31,7 +31,7 @@ from flight_server.identity.session_tokens import (
     read_session,
     sign_session,
 )
-from flight_server.identity.web_tokens import key_id, web_principal
+from flight_server.identity.web_tokens import SigningKeys, key_id, web_principal
 
 LONGEST_HEADER = 16_384
 """Characters of an authorization header: JSON Web Tokens with many claims have some 4,000."""
@@ -53,10 +53,22 @@ class _KeptProof:
     Attributes:
         principal: Whose.
         ends: Until when, in seconds since 1970 UTC.
+        keys: Those of which one signed it, which must still be good; None: it is no JSON Web Token.
     """
 
     principal: Principal
     ends: float
+    keys: SigningKeys | None = None
+
+    def is_good(self, credentials: Credentials, now: float) -> bool:
+        """Whether it still proves the principal.
+
+        Args:
+            credentials: By which it was found good.
+            now: Seconds since 1970 UTC.
+        """
+        source = credentials.web_keys
+        return now < self.ends and (self.keys is None or source is None or source.are_current(self.keys))
 
 
 @dataclass(frozen=True)
@@ -197,7 +209,7 @@ class Authenticator:
             raise Unauthenticated(f"The authorization header is longer than {LONGEST_HEADER} characters.")
         digest, now = hashlib.sha256(value.encode()).digest(), time.time()
         proof = known.kept.get(digest)
-        if proof is not None and now < proof.ends:
+        if proof is not None and proof.is_good(known.credentials, now):
             return proof.principal
         proof = self._proof(value, known.credentials, now)
         with self._lock:
@@ -263,8 +275,9 @@ def _bearer_proof(proof: str, credentials: Credentials, now: float) -> _KeptProo
         return _session_proof(proof, credentials, now)
     if credentials.web_keys is None or credentials.options.jwt is None:
         raise Unauthenticated("This host does not know the bearer token.")
-    principal, ends = web_principal(proof, credentials.web_keys.keys(key_id(proof)), credentials.options.jwt)
-    return _KeptProof(_add_grants(principal, credentials), ends)
+    keys = credentials.web_keys.keys(key_id(proof))
+    principal, ends = web_principal(proof, keys, credentials.options.jwt)
+    return _KeptProof(_add_grants(principal, credentials), ends, keys)
 
 
 def _token_proof(proof: str, credentials: Credentials, now: float) -> _KeptProof | None:

@@ -62,10 +62,21 @@ class KeySource:
         Args:
             key_id: The key that is wanted.
         """
-        if not self._is_address:
-            return self._keys
-        age = time.monotonic() - self._asked
-        is_due = age > REFRESH_SECONDS or (key_id not in self._keys.keys and age > SECONDS_BETWEEN_ASKS)
+        is_known = key_id in self._keys.keys
+        self._ask_again(REFRESH_SECONDS if is_known else SECONDS_BETWEEN_ASKS)
+        return self._keys
+
+    def are_current(self, keys: SigningKeys) -> bool:
+        """Whether keys are those that are good now, which are asked for again if they are old.
+
+        Args:
+            keys: As `keys` has given them before.
+        """
+        self._ask_again(REFRESH_SECONDS)
+        return keys is self._keys
+
+    def _ask_again(self, after_seconds: float) -> None:
+        is_due = self._is_address and time.monotonic() - self._asked > after_seconds
         if is_due and self._lock.acquire(blocking=False):
             try:
                 self._asked = time.monotonic()
@@ -75,7 +86,6 @@ class KeySource:
                 pass
             finally:
                 self._lock.release()
-        return self._keys
 
     def _read_file(self, file: Path) -> SigningKeys:
         if self._options.algorithms[0] in SECRET_ALGORITHMS:

@@ -26,11 +26,13 @@ from engine.telemetry.log_lines import RepeatFilter
 from flight_server.cli.credentials import add_token, add_user
 from flight_server.client.secret_files import read_secret, write_secret
 from flight_server.identity import authenticator as authenticator_module
-from flight_server.identity import passwords
+from flight_server.identity import key_sources, passwords
 from flight_server.identity.authenticator import MOST_KEPT, STRANGERS, Authenticator
 from flight_server.identity.credential_watcher import CredentialWatcher
 from flight_server.identity.failed_logins import FREE_FAILURES, LONGEST_DELAY_SECONDS, FailedLogins
+from flight_server.identity.key_sources import KeySource
 from flight_server.identity.session_tokens import SessionToken, read_session, sign_session
+from flight_server.identity.web_tokens import SigningKeys, parse_keys
 from tests.support.waiting import wait_until
 
 PASSWORD = "correct horse: battery"
@@ -293,6 +295,38 @@ def test_a_web_token(authenticator: Authenticator, kid: str) -> None:
     assert principal is not None
     assert (principal.name, principal.proof, set(principal.roles)) == ("ann", Proof.JWT, {"reader"})
     assert principal.claims == {"desk": "rates", "teams": ("a",), "sub": "ann", "roles": ("reader",)}
+
+
+@pytest.fixture
+def issuer_keys(directory: Path, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """What the issuer's address answers; nothing: it is away."""
+    served: list[dict[str, Any]] = public_keys()["keys"]
+
+    def read(source: KeySource) -> SigningKeys:
+        if not served:
+            raise InvalidInput("The keys that sign JSON Web Tokens cannot be fetched.")
+        return parse_keys(json.dumps({"keys": served}).encode(), source._options)
+
+    monkeypatch.setattr(KeySource, "_read_address", read)
+    file = directory / "security.toml"
+    file.write_text(file.read_text().replace("keys.json", "https://login.example.com/keys.json"))
+    return served
+
+
+def test_a_key_that_was_withdrawn_ends_tokens_that_are_in_use(
+    directory: Path, issuer_keys: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authenticator = Authenticator(file=directory / "security.toml")
+    tokens = {kid: make_web_token(kid) for kid in ("rsa", "ec")}
+    assert all(is_good(authenticator, token) for token in tokens.values())
+    withdrawn = issuer_keys.pop(0)
+    assert withdrawn["kid"] == "rsa"
+    assert is_good(authenticator, tokens["rsa"])
+    monkeypatch.setattr(key_sources, "REFRESH_SECONDS", -1.0)
+    assert not is_good(authenticator, tokens["rsa"])
+    assert is_good(authenticator, tokens["ec"])
+    issuer_keys.clear()
+    assert is_good(authenticator, tokens["ec"])
 
 
 def make_unsigned_token(**header: Any) -> str:
