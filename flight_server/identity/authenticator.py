@@ -123,7 +123,7 @@ class Authenticator:
         """
         if self._file is None:
             return
-        self._known = _Known(read_credentials(self._file, self._own_session_key))
+        self._known = _Known(read_credentials(self._file, self._own_session_key, self.credentials))
 
     def has_changed(self) -> bool:
         """Whether one of the files is another than the one that was read last."""

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from engine.access.principal import BUILT_IN_ROLES
 from engine.access.security_file import (
+    JwtOptions,
     NamedCertificate,
     SecurityOptions,
     StaticToken,
@@ -64,12 +65,13 @@ def one_token(token: str) -> Credentials:
     return Credentials(SecurityOptions(), {digest: known}, {}, b"", None, {}, b"", {})
 
 
-def read_credentials(file: Path, own_session_key: bytes) -> Credentials:
+def read_credentials(file: Path, own_session_key: bytes, before: Credentials | None = None) -> Credentials:
     """Read a security file, and the files that it names.
 
     Args:
         file: The security file.
         own_session_key: The host's own key, which signs session tokens if the file names none.
+        before: What they said last; None: they are read for the first time.
 
     Returns:
         What they say.
@@ -101,7 +103,7 @@ def read_credentials(file: Path, own_session_key: bytes) -> Credentials:
         {token.sha256: token for token in tokens},
         {user.name: user for user in users},
         _session_key(directory, options, own_session_key),
-        None if options.jwt is None else KeySource(options.jwt, directory),
+        _web_keys(directory, options.jwt, before),
         {} if certificates is None else {known.subject: known for known in certificates.principals},
         b"" if certificates is None else _authorities(directory / certificates.authorities),
         stamps,
@@ -147,6 +149,15 @@ def _session_key(directory: Path, options: SecurityOptions, own: bytes) -> bytes
             "(openssl rand -hex 32)."
         )
     return key
+
+
+def _web_keys(directory: Path, options: JwtOptions | None, before: Credentials | None) -> KeySource | None:
+    if options is None:
+        return None
+    if before is not None and before.options.jwt == options and "://" in options.keys:
+        # The source asks when it is time. An issuer that is away keeps nothing good that the files do not.
+        return before.web_keys
+    return KeySource(options, directory)
 
 
 def _authorities(file: Path) -> bytes:

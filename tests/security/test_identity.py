@@ -329,6 +329,22 @@ def test_a_key_that_was_withdrawn_ends_tokens_that_are_in_use(
     assert is_good(authenticator, tokens["ec"])
 
 
+def test_an_issuer_that_is_away_keeps_no_token_good(
+    directory: Path, issuer_keys: list[dict[str, Any]]
+) -> None:
+    static = add_token(directory / "tokens.toml", "grafana", ["reader"], {}, None)
+    authenticator = Authenticator(file=directory / "security.toml")
+    issuer_keys.clear()
+    write_secret(directory / "tokens.toml", b"version = 1")
+    authenticator.reload()
+    assert not is_good(authenticator, static)
+    assert is_good(authenticator, make_web_token())
+    file = directory / "security.toml"
+    file.write_text(file.read_text().replace('audience = "livestate"', 'audience = "others"'))
+    with pytest.raises(InvalidInput, match="cannot be fetched"):
+        authenticator.reload()
+
+
 def make_unsigned_token(**header: Any) -> str:
     parts = ({"alg": "none", "typ": "JWT", "kid": "rsa", **header}, claims())
     texts = [base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts]
