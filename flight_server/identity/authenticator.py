@@ -9,6 +9,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -79,10 +80,12 @@ class _Known:
     Attributes:
         credentials: What the files say.
         kept: Proofs that were found good by them, by the digest of their header; those of longest ago first.
+        awaited: Proofs that are looked at now, likewise.
     """
 
     credentials: Credentials
     kept: OrderedDict[bytes, _KeptProof] = field(default_factory=OrderedDict)
+    awaited: dict[bytes, Future[_KeptProof]] = field(default_factory=dict)
 
 
 class Authenticator:
@@ -207,16 +210,34 @@ class Authenticator:
         (value,) = values
         if len(value) > LONGEST_HEADER:
             raise Unauthenticated(f"The authorization header is longer than {LONGEST_HEADER} characters.")
-        digest, now = hashlib.sha256(value.encode()).digest(), time.time()
+        digest = hashlib.sha256(value.encode()).digest()
         proof = known.kept.get(digest)
-        if proof is not None and proof.is_good(known.credentials, now):
+        if proof is not None and proof.is_good(known.credentials, time.time()):
             return proof.principal
-        proof = self._proof(value, known.credentials, now)
+        awaited: Future[_KeptProof] = Future()
         with self._lock:
-            known.kept[digest] = proof
-            while len(known.kept) > MOST_KEPT:
-                known.kept.popitem(last=False)
-        return proof.principal
+            newer = known.kept.get(digest)
+            if newer is not None and newer is not proof:
+                return newer.principal
+            # Equal headers at once are one log-in: many calls of a client wait for one digest, not for many.
+            first = known.awaited.setdefault(digest, awaited)
+        if first is awaited:
+            self._look_at(value, digest, known, awaited)
+        return first.result().principal
+
+    def _look_at(self, value: str, digest: bytes, known: _Known, awaited: Future[_KeptProof]) -> None:
+        try:
+            proof = self._proof(value, known.credentials, time.time())
+        except BaseException as error:  # noqa: BLE001 - whoever waits gets it
+            awaited.set_exception(error)
+        else:
+            awaited.set_result(proof)
+        with self._lock:
+            del known.awaited[digest]
+            if awaited.exception() is None:
+                known.kept[digest] = awaited.result()
+                while len(known.kept) > MOST_KEPT:
+                    known.kept.popitem(last=False)
 
     def _proof(self, value: str, credentials: Credentials, now: float) -> _KeptProof:
         scheme, proof = _parts(value)

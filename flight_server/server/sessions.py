@@ -18,7 +18,7 @@ from typing import Any
 from pyarrow import flight
 
 from engine.access.principal import NOBODY, Principal
-from engine.errors import InvalidInput, LivestateError
+from engine.errors import InvalidInput, LimitExceeded, LivestateError
 from engine.sql.tokens import dialect_of
 from engine.telemetry.spans import TRACE_HEADERS
 from flight_server.identity.authenticator import Authenticator
@@ -108,13 +108,16 @@ class CallerFactory(flight.ServerMiddlewareFactory):  # type: ignore[misc] # pya
 
         Raises:
             flight.FlightUnauthenticatedError: The caller did not prove who it is.
+            flight.FlightServerError: Too many log in at once to find it out.
         """
         try:
             return self._let_in(info, headers)
         except LivestateError as error:
             self._count(error)
+            is_busy = isinstance(error, LimitExceeded)
+            refusal = flight.FlightServerError if is_busy else flight.FlightUnauthenticatedError
             # pyarrow adds to the text.
-            raise flight.FlightUnauthenticatedError(error.message.rstrip(".")) from None
+            raise refusal(error.message.rstrip(".")) from None
         except Exception as error:  # noqa: BLE001 - the last line before the network: pyarrow would send the traceback
             _log.exception("it could not be found out who calls")
             self._count(error)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import adbc_driver_flightsql.dbapi as flight_sql
@@ -15,11 +17,14 @@ from pyarrow import flight
 
 from engine.errors import InvalidInput, LivestateError, Unauthenticated
 from engine.service import QueryService
+from flight_server.cli.credentials import add_user
 from flight_server.client.client import Client
 from flight_server.client.connection_options import ConnectionOptions
 from flight_server.host.host import Host
+from flight_server.identity import passwords
 from flight_server.identity.authenticator import Authenticator
 from flight_server.server.server import LivestateServer
+from flight_server.wire.boundary import is_word_of_caller
 from flight_server.wire.messages import new, parse
 from flight_server.wire.session_options import COOKIE, SessionOptions
 
@@ -183,6 +188,29 @@ def guarded_uri(host: Host) -> Iterator[str]:
     yield f"grpc://127.0.0.1:{server.port}"
     assert server.stop(5)
     service.close()
+
+
+def test_too_many_log_ins_are_no_wrong_password(
+    host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_user(tmp_path / "users.toml", "ann", TOKEN, ["reader"], {})
+    (tmp_path / "security.toml").write_text('[security]\nusers = "users.toml"\n')
+    turns = threading.BoundedSemaphore(1)
+    monkeypatch.setattr(passwords, "_TURNS", turns)
+    monkeypatch.setattr(passwords, "LONGEST_WAIT_SECONDS", 0.001)
+    service = QueryService(host.source)
+    authenticator = Authenticator(file=tmp_path / "security.toml")
+    server = LivestateServer("grpc://127.0.0.1:0", service, host.source.notify, authenticator=authenticator)
+    try:
+        with flight.connect(f"grpc://127.0.0.1:{server.port}") as client:
+            with turns, pytest.raises(flight.FlightServerError, match="Too many log-ins at once") as caught:
+                client.authenticate_basic_token("ann", TOKEN)
+            assert not isinstance(caught.value, flight.FlightUnauthenticatedError)
+            assert not is_word_of_caller(caught.value)
+            assert client.authenticate_basic_token("ann", TOKEN)[1].startswith(b"Bearer ls1.")
+    finally:
+        assert server.stop(5)
+        service.close()
 
 
 def test_the_token_opens_as_bearer_and_as_password(guarded_uri: str) -> None:

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import FrameType
@@ -31,6 +32,7 @@ from flight_server.identity.authenticator import MOST_KEPT, STRANGERS, Authentic
 from flight_server.identity.credential_watcher import CredentialWatcher
 from flight_server.identity.failed_logins import FREE_FAILURES, LONGEST_DELAY_SECONDS, FailedLogins
 from flight_server.identity.key_sources import KeySource
+from flight_server.identity.passwords import is_password
 from flight_server.identity.session_tokens import SessionToken, read_session, sign_session
 from flight_server.identity.web_tokens import SigningKeys, parse_keys
 from tests.support.waiting import wait_until
@@ -251,6 +253,30 @@ def test_a_log_in_that_was_not_looked_at_is_no_failure(
             with pytest.raises(LimitExceeded):
                 authenticator.principal_of_headers([basic("ann", PASSWORD)])
     assert authenticator.principal_of_headers([basic("ann", PASSWORD)]) is not None
+
+
+def test_equal_log_ins_at_once_take_one_digest(
+    authenticator: Authenticator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    digested: list[str] = []
+
+    def counted(digest: str | None, password: str) -> bool:
+        digested.append(password)
+        return is_password(digest, password)
+
+    monkeypatch.setattr(authenticator_module, "is_password", counted)
+    begin = threading.Barrier(20)
+
+    def log_in() -> str:
+        begin.wait()
+        principal = authenticator.principal_of_headers([basic("ann", PASSWORD)])
+        return "" if principal is None else principal.name
+
+    with ThreadPoolExecutor(20) as pool:
+        calls = [pool.submit(log_in) for _ in range(20)]
+    assert {call.result() for call in calls} == {"ann"}
+    assert digested == [PASSWORD]
+    assert not authenticator._known.awaited
 
 
 @pytest.mark.parametrize("password", ["x" * 1025, "wrong"])
