@@ -47,6 +47,8 @@ MOST_CLAIM_BYTES, MOST_CLAIM_TEXTS = 1 << 19, 30_000
 """Of all claims of an entry: hosts send them to each other with each part of a statement."""
 LONGEST_NAME = 256
 """Characters in the name of a principal, a role or a claim."""
+MOST_LEEWAY_SECONDS = 86_400
+"""Tokens are good for that much longer than they say, so more could hardly be meant."""
 LEAST_ENGINE_BYTES = 16 << 20
 """With less the engine could hardly answer anything."""
 _CREDENTIALS_VERSION = 1
@@ -378,6 +380,10 @@ def _jwt_options(table: object) -> JwtOptions:
         raise InvalidInput("[security.jwt] takes a secret from a file, not from an address.")
     if options.leeway_seconds < 0:
         raise InvalidInput("[security.jwt] has leeway_seconds below 0.")
+    if options.leeway_seconds > MOST_LEEWAY_SECONDS:
+        raise InvalidInput(
+            f"[security.jwt] has leeway_seconds above {MOST_LEEWAY_SECONDS}, a day: set the clocks instead."
+        )
     return options
 
 

@@ -147,7 +147,10 @@ def web_principal(token: str, keys: SigningKeys, options: JwtOptions) -> tuple[P
         raise Unauthenticated(
             f"The JSON Web Token has no claim {options.name_claim} that could be a principal's name."
         )
-    ends = float(said["exp"]) + options.leeway_seconds
+    try:
+        ends = float(said["exp"]) + options.leeway_seconds
+    except OverflowError:
+        ends = math.inf
     if not math.isfinite(ends):
         raise Unauthenticated("The JSON Web Token is refused: it never expires.")
     return Principal(str(name), _roles(said.get(options.roles_claim)), Proof.JWT, _claims(said)), ends

@@ -394,6 +394,7 @@ def make_token_of_a_stranger() -> str:
 BAD_WEB_TOKENS: Mapping[str, tuple[Callable[[], str], str]] = {
     "expired": (lambda: make_web_token(exp=time.time() - 60), "it has expired"),
     "without an end": (lambda: make_web_token(exp=None), "it lacks one of"),
+    "without a near end": (lambda: make_web_token(exp=10**400), "it never expires"),
     "of the future": (lambda: make_web_token(nbf=time.time() + 600), "not good yet"),
     "for others": (lambda: make_web_token(aud="another"), "another audience"),
     "for nobody": (lambda: make_web_token(aud=None), "lacks one of"),

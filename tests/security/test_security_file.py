@@ -105,6 +105,10 @@ def test_a_file_without_the_tables_says_nothing() -> None:
         ),
         ('[security.jwt]\nissuer="i"\naudience="a"\nkeys="k"\nalgorithms=[1]', "an array of texts"),
         ('[security.jwt]\nissuer="i"\naudience="a"\nkeys="k"\nleeway_seconds=-1', "leeway_seconds below 0"),
+        (
+            '[security.jwt]\nissuer="i"\naudience="a"\nkeys="k"\nleeway_seconds=100000000000000',
+            "leeway_seconds above 86400",
+        ),
         ('[security.certificates]\nauthorities="a"', "lacks the field principals"),
         (
             '[security.certificates]\nauthorities="a"\nprincipals=[{subject="s", name="n", roles=["king"]}]',
