@@ -54,7 +54,7 @@ class ConnectionOptions:
     def __post_init__(self) -> None:
         for uri in self.uris:
             _check_uri(uri)
-        if self.token is not None and not (self.token and self.token.isascii() and self.token.isprintable()):
+        if self.token is not None and not can_be_sent(self.token):
             raise InvalidInput("A token is one or more printable ASCII characters, without line breaks.")
         if self.tls_roots and _CERTIFICATE not in self.tls_roots:
             raise InvalidInput("The TLS roots hold no certificate; give PEM certificates.")
@@ -147,6 +147,15 @@ class ConnectionOptions:
             InvalidInput: That is no address.
         """
         return replace(self, uris=(uri,))
+
+
+def can_be_sent(token: str) -> bool:
+    """Whether a token can stand in a header: one or more printable ASCII characters.
+
+    Args:
+        token: Any text.
+    """
+    return bool(token) and token.isascii() and token.isprintable()
 
 
 def read_token(file: Path) -> str:

@@ -28,7 +28,7 @@ from engine.model.schema import GroupName
 from engine.replica.data_directory import check_no_changelog
 from engine.replica.follower import Follower, FollowerOptions
 from engine.service import QueryOptions, QueryService
-from flight_server.client.connection_options import ConnectionOptions, read_certificates
+from flight_server.client.connection_options import ConnectionOptions, can_be_sent, read_certificates
 from flight_server.client.secret_files import read_secret, read_secret_text
 from flight_server.host.decision_audit import DecisionAudit
 from flight_server.host.event_watch import EventWatch
@@ -396,6 +396,13 @@ def _check(options: HostOptions) -> None:
         raise InvalidInput("TLS needs both a certificate and its key.")
     if options.token is not None and not options.token:
         raise InvalidInput("The token is empty; leave it out for an open host.")
+    if options.token is not None and not (
+        can_be_sent(options.token) and options.token.strip() == options.token
+    ):
+        raise InvalidInput(
+            "No client can send the token: take printable ASCII characters, without spaces or line breaks "
+            "around them."
+        )
     if options.token is not None and options.security is not None:
         raise InvalidInput(
             "The security file says what callers present: leave --token-file and LIVESTATE_TOKEN out."
