@@ -6,9 +6,13 @@ import logging
 import os
 from collections.abc import Mapping
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
-from engine.errors import Unavailable
+from engine.errors import InvalidInput, Unavailable
 from engine.telemetry.spans import trace_with, tracing_provider
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import TracerProvider
 
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 _PACKAGES = ("opentelemetry.sdk.trace", "opentelemetry.exporter.otlp.proto.http")
@@ -33,6 +37,7 @@ def begin_tracing(host: str) -> None:
 
     Raises:
         Unavailable: They are wanted, and OpenTelemetry is not installed.
+        InvalidInput: A variable of OpenTelemetry has a value that it cannot read.
     """
     if not wants_traces():
         return
@@ -41,6 +46,18 @@ def begin_tracing(host: str) -> None:
             "OTEL_EXPORTER_OTLP_ENDPOINT asks for traces, which need OpenTelemetry: pip install "
             "'livestate[tracing]', or take the variable away."
         )
+    try:
+        provider = _exporting_provider(host)
+    except ValueError as error:
+        raise InvalidInput(
+            f"OpenTelemetry cannot read its variables: {str(error).rstrip('.')}. Set right, or take away, "
+            "what begins with OTEL_ in the environment."
+        ) from error
+    trace_with(provider)
+    _log.info("Statements are traced.")
+
+
+def _exporting_provider(host: str) -> TracerProvider:
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415  an extra
     from opentelemetry.sdk.resources import Resource  # noqa: PLC0415  likewise
     from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415  likewise
@@ -50,8 +67,7 @@ def begin_tracing(host: str) -> None:
     resource = Resource.create(named | ({"service.instance.id": host} if host else {}))
     provider = TracerProvider(resource=resource, shutdown_on_exit=False)
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
-    trace_with(provider)
-    _log.info("Statements are traced.")
+    return provider
 
 
 def end_tracing() -> None:

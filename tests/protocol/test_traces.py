@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind
 
 from engine.cluster.reports import HostName
-from engine.errors import NotFound, Unavailable
+from engine.errors import InvalidInput, NotFound, Unavailable
 from engine.telemetry.spans import STATEMENT_ATTRIBUTE, is_tracing, span, trace_with
 from flight_server.client.client import Client
 from flight_server.host.host import Host
@@ -118,6 +118,20 @@ def test_a_host_that_is_to_trace_and_cannot_says_what_is_missing(
     monkeypatch.setattr("flight_server.host.tracing._PACKAGES", ("opentelemetry.no_such_package",))
     with pytest.raises(Unavailable, match=r"pip install 'livestate\[tracing\]'"):
         begin_tracing("a")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", "abc"), ("OTEL_BSP_SCHEDULE_DELAY", "-1")]
+)
+def test_a_variable_that_cannot_be_read_is_told(
+    name: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("opentelemetry.exporter.otlp.proto.http", reason="pip install 'livestate[tracing]'")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4318")
+    monkeypatch.setenv(name, value)
+    with pytest.raises(InvalidInput, match="OpenTelemetry cannot read its variables: "):
+        begin_tracing("a")
+    assert not is_tracing()
 
 
 class _Collector(BaseHTTPRequestHandler):
