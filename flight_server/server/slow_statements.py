@@ -80,11 +80,12 @@ def log_if_slow(statement: RunStatement, slow_seconds: float) -> None:
 
 
 def _facts(statement: RunStatement) -> dict[str, Any]:
+    sent = statement.sql.encode(errors="replace")
     facts: dict[str, Any] = {
         "event": f"slow_{statement.event}",
         "principal": statement.principal,
-        "sql": mask_values(statement.sql, statement.dialect)[:LONGEST_SQL],
-        "sql_sha256": hashlib.sha256(statement.sql.encode(errors="replace")).hexdigest(),
+        "sql": mask_values(sent.decode(), statement.dialect)[:LONGEST_SQL],
+        "sql_sha256": hashlib.sha256(sent).hexdigest(),
         "seconds": round(statement.seconds, 6),
         "rows": statement.rows,
         "bytes": statement.size,

@@ -130,7 +130,8 @@ def test_what_is_before_the_oldest_kept_snapshot_goes(reopen: Reopen) -> None:
     for epoch in (epochs[2], epochs[5], with_file):
         take(changelog, epoch, *range(epoch))
     write_part(changelog, epochs[4], rows_by_partition(1), [0])
-    assert changelog.drop(GROUP, SnapshotRetention(kept=1, tail_seconds=3600), now=0).epochs == 0
+    soon = commit_of(changelog, with_file).committed_at
+    assert changelog.drop(GROUP, SnapshotRetention(kept=1, tail_seconds=3600), now=soon).epochs == 0
     dropped = changelog.drop(GROUP, SnapshotRetention(kept=2, tail_seconds=0), now=LATER)
     assert (dropped.epochs, dropped.snapshots) == (epochs[5] - 1, 1)
     other = reopen()
