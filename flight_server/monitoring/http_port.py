@@ -16,7 +16,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
-from queue import SimpleQueue
+from queue import Queue
 from typing import Protocol
 
 from engine.errors import InvalidInput
@@ -24,6 +24,7 @@ from engine.errors import InvalidInput
 THREADS = 3
 """Requests that are answered at once; others wait."""
 WAITING = 16
+"""How many of these; while there are as many, nothing more is read."""
 MOST_READING = 64
 """Connections whose requests are still to come; of more, the one that was first is let go."""
 REQUEST_SECONDS = 3.0
@@ -106,7 +107,7 @@ class HttpPort:
         self._waker, self._wakened = socket.socketpair()
         shown = f"[{address}]" if ":" in address else address
         self.uri = f"http://{shown}:{self._listener.getsockname()[1]}"
-        self._received: SimpleQueue[tuple[socket.socket, str | HTTPStatus] | None] = SimpleQueue()
+        self._received: Queue[tuple[socket.socket, str | HTTPStatus] | None] = Queue(WAITING)
         """Connections with the path that each asks for, or what it is told instead; None: no more come."""
         self._threads = [
             threading.Thread(target=self._read_requests, name="http", daemon=True),

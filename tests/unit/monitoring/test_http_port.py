@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 from collections.abc import Iterator
 from http import HTTPStatus
 from urllib.error import HTTPError
@@ -13,7 +14,7 @@ import pytest
 
 from engine.errors import InvalidInput
 from flight_server.monitoring import http_port
-from flight_server.monitoring.http_port import LONGEST_REQUEST, MOST_READING, THREADS, HttpPort, Page
+from flight_server.monitoring.http_port import LONGEST_REQUEST, MOST_READING, THREADS, WAITING, HttpPort, Page
 
 
 class _Pages:
@@ -105,6 +106,38 @@ def test_connections_that_say_nothing_hold_up_nobody(port: HttpPort) -> None:
     finally:
         for each in held:
             each.close()
+
+
+class _SlowPages:
+    def __init__(self) -> None:
+        self.is_ready = threading.Event()
+
+    def page(self, path: str) -> Page:
+        self.is_ready.wait(60)
+        return Page(HTTPStatus.OK, path.encode())
+
+
+def test_requests_that_wait_take_no_more_descriptors_than_are_meant_for_them() -> None:
+    pages = _SlowPages()
+    made = HttpPort("127.0.0.1", 0, pages)
+    made.start()
+    place = urlsplit(made.uri)
+    taken: list[socket.socket] = []
+    try:
+        with pytest.raises(TimeoutError):
+            for _ in range(10 * (THREADS + WAITING)):
+                taken.append(socket.create_connection((place.hostname, place.port), timeout=3))
+                taken[-1].sendall(b"GET /well HTTP/1.0\r\n\r\n")
+        pages.is_ready.set()
+        assert len(taken) > THREADS + WAITING
+        for each in taken:
+            each.settimeout(60)
+            assert each.recv(1000).startswith(b"HTTP/1.1 200")
+    finally:
+        pages.is_ready.set()
+        for each in taken:
+            each.close()
+        made.stop()
 
 
 def test_a_port_that_stops_closes_what_was_coming() -> None:
