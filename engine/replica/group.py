@@ -953,10 +953,10 @@ class FollowedGroup:
         return self._reporter.reported[0]
 
     def _building_progress(self) -> Progress | None:
-        return self._progress.building(self._state)
+        return self._progress.building_progress(self._state)
 
     def _catch_up_progress(self) -> Progress | None:
-        return self._progress.catching_up(self._state, self._reporter.newest_known)
+        return self._progress.catch_up_progress(self._state, self._reporter.newest_known)
 
     def _measure_rest(self, track: Track) -> None:
         newest_known = max(self._state.target, self._reporter.newest_known)

@@ -45,14 +45,14 @@ class GroupProgress:
         self._partitions = partitions
         self._clock = clock
 
-    def building(self, state: CatchUpState) -> Progress | None:
+    def building_progress(self, state: CatchUpState) -> Progress | None:
         """How far the partitions are that cannot be read yet; None where all can."""
         main, late = self._partitions.main, self._partitions.late
         if state.stage is Stage.BUILDING:
             return self._progress(main, state.target, state.snapshot)
         return None if state.late is None else self._progress(late, main.epoch, state.snapshot)
 
-    def catching_up(self, state: CatchUpState, newest: Epoch) -> Progress | None:
+    def catch_up_progress(self, state: CatchUpState, newest: Epoch) -> Progress | None:
         """How far the partitions are that can be read; None where no newer commit is known.
 
         Args:

@@ -44,7 +44,7 @@ def add_token(
     lines.append(f"sha256 = {_toml(hashlib.sha256(token.encode()).hexdigest())}")
     lines.append(f"roles = {_toml(list(roles))}")
     lines += [] if expires is None else [f"expires = {expires.isoformat(timespec='seconds')}"]
-    with _locked(file):
+    with _directory_lock(file):
         text = _text_with_entry(file, "tokens", [*lines, *_claim_lines(claims)])
         parse_tokens(text)
         write_secret(file, text.encode())
@@ -70,14 +70,14 @@ def add_user(file: Path, name: str, password: str, roles: Sequence[str], claims:
         raise InvalidInput(f"A password has {SHORTEST_PASSWORD} to {LONGEST_PASSWORD} characters.")
     lines = ["[[users]]", f"name = {_toml(name)}", f"password = {_toml(digest_password(password))}"]
     lines.append(f"roles = {_toml(list(roles))}")
-    with _locked(file):
+    with _directory_lock(file):
         text = _text_with_entry(file, "users", [*lines, *_claim_lines(claims)])
         parse_users(text)
         write_secret(file, text.encode())
 
 
 @contextmanager
-def _locked(file: Path) -> Iterator[None]:
+def _directory_lock(file: Path) -> Iterator[None]:
     """Keep others from adding to a file between the look at it and the writing."""
     try:
         directory = os.open(file.resolve().parent, os.O_RDONLY)

@@ -260,11 +260,11 @@ def test_equal_log_ins_at_once_take_one_digest(
 ) -> None:
     digested: list[str] = []
 
-    def counted(digest: str | None, password: str) -> bool:
+    def check_and_note(digest: str | None, password: str) -> bool:
         digested.append(password)
         return is_password(digest, password)
 
-    monkeypatch.setattr(authenticator_module, "is_password", counted)
+    monkeypatch.setattr(authenticator_module, "is_password", check_and_note)
     begin = threading.Barrier(20)
 
     def log_in() -> str:
