@@ -28,6 +28,7 @@ from flight_server.host.serving import (
     http_address_of,
     local_deployment,
 )
+from flight_server.host.stop_signals import KEPT_SIGNALS, RELOAD_SIGNAL, STOP_SIGNALS
 
 STOP_SECONDS = 15.0
 """How long processes may take to stop before they are killed, beside the time of running statements."""
@@ -35,7 +36,7 @@ LEAST_PAUSE_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 30.0
 HEALTHY_SECONDS = 60.0
 """A process that ran for so long is started again without a growing pause."""
-_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)
+_SIGNALS = (*KEPT_SIGNALS, signal.SIGCHLD)
 
 Say = Callable[[str], None]
 
@@ -93,7 +94,7 @@ class Launcher:
         self._all_served = False
 
     def run(self) -> None:
-        """Start the hosts, and keep them running until SIGTERM or SIGINT.
+        """Start the hosts, and keep them running until SIGTERM or SIGINT; SIGHUP is passed on to them.
 
         Raises:
             Unavailable: A host could not start.
@@ -106,8 +107,10 @@ class Launcher:
                 wait = self._start_due()
                 self._announce()
                 received = signal.sigtimedwait(_SIGNALS, wait)
-                if received is not None and received.si_signo != signal.SIGCHLD:
+                if received is not None and received.si_signo in STOP_SIGNALS:
                     return
+                if received is not None and received.si_signo == RELOAD_SIGNAL:
+                    self._send(RELOAD_SIGNAL)
                 self._reap_children()
         finally:
             self._stop()
@@ -183,6 +186,12 @@ class Launcher:
             child.start_at = time.monotonic() + child.pause
             child.pause = min(2 * child.pause, LONGEST_PAUSE_SECONDS)
 
+    def _send(self, to_all: signal.Signals) -> None:
+        """Send a signal to every process; to one that has ended, nothing happens."""
+        for child in self._children:
+            if child.process is not None:
+                child.process.send_signal(to_all)
+
     def _stop(self) -> None:
         running = [child.process for child in self._children if child.process is not None]
         for process in running:
@@ -196,8 +205,7 @@ class Launcher:
                 break
             if received.si_signo == signal.SIGINT:
                 # Whoever presses Ctrl-C once more does not want to wait for what runs.
-                for process in running:
-                    process.send_signal(signal.SIGINT)
+                self._send(signal.SIGINT)
         for process in running:
             if process.poll() is None:
                 process.kill()

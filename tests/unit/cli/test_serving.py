@@ -466,6 +466,36 @@ def test_what_a_host_says_is_taken_though_nobody_listens() -> None:
     assert child.served.is_set()
 
 
+OBEDIENT_HOST = f"""
+import signal
+print("{SERVES} it", flush=True)
+while signal.sigwait([signal.SIGHUP, signal.SIGTERM]) == signal.SIGHUP:
+    print("read again", flush=True)
+"""
+LAUNCHED = """
+import sys
+from engine.cluster.deployment import Deployment, HostEntry
+from engine.cluster.reports import HostName
+from flight_server.host.launcher import Launcher
+hosts = tuple(HostEntry(HostName(name), f"grpc://127.0.0.1:{name}", None) for name in "12")
+command = [sys.executable, "-c", sys.argv[1]]
+Launcher(Deployment("it", hosts), lambda entry: command, {}, lambda line: print(line, flush=True)).run()
+"""
+
+
+def test_what_a_parent_is_told_to_read_again_its_hosts_read_again() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", LAUNCHED, OBEDIENT_HOST], stdout=subprocess.PIPE, text=True
+    ) as parent:
+        heard(parent, f"{SERVES} it with 2 hosts")
+        parent.send_signal(signal.SIGHUP)
+        assert parent.stdout is not None
+        said = {parent.stdout.readline() for _ in range(2)}
+        assert said == {f"host {name} | read again\n" for name in "12"}
+        parent.send_signal(signal.SIGTERM)
+        assert (parent.wait(60), parent.stdout.read()) == (0, "")
+
+
 THREAD_OPTIONS = ("--threads", "--apply-threads", "--compaction-threads")
 
 
