@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from engine.errors import InvalidInput
 from flight_server.cli.usage import usage_errors
@@ -254,7 +255,8 @@ _roots_option = click.option(
 _user_option = click.option(
     "--user",
     envvar="LIVESTATE_USER",
-    help="Log in as this user; the password is LIVESTATE_PASSWORD, or asked for.",
+    help="Log in as this user; the password is LIVESTATE_PASSWORD, or asked for. LIVESTATE_USER stands back "
+    "where --token-file is given.",
 )
 
 
@@ -300,6 +302,10 @@ def takes_connection(uri_option: Callable[[Any], Any]) -> Callable[[Callable[...
         ) -> None:
             from flight_server.client.connection_options import ConnectionOptions  # noqa: PLC0415  only these need it
 
+            source = click.get_current_context().get_parameter_source("user")
+            if token_file is not None and source is ParameterSource.ENVIRONMENT:
+                # What is typed goes before what is set once for all commands.
+                user = None
             with usage_errors():
                 connection = ConnectionOptions.read(
                     uri,

@@ -100,6 +100,12 @@ def test_the_command_line_presents_each_kind(
         monkeypatch.setenv("LIVESTATE_PASSWORD", PASSWORD)
         done = livestate("sql", COUNT, "--format", "csv", "--uri", host.uri, *proof)
         assert (done.exit_code, done.stdout.split()) == (0, ['"n"', "3"]), done.output
+    with monkeypatch.context() as patched:
+        patched.setenv("LIVESTATE_USER", "nobody")
+        token_file = ["--token-file", str(security / "reader")]
+        assert livestate("stores", "--uri", host.uri, *token_file).exit_code == 0
+        both = livestate("stores", "--uri", host.uri, *token_file, "--user", "ann")
+        assert "Give a user and a password, or a token, not both." in both.stderr
     (security / "reader").chmod(0o644)
     done = livestate("stores", "--uri", host.uri, "--token-file", str(security / "reader"))
     assert done.exit_code == 2
