@@ -57,7 +57,7 @@ from engine.errors import Defect, LimitExceeded, Unavailable
 from engine.model.damaged_rows import check_rows
 from engine.plan.query_text import ReadColumn
 from engine.processes.children import python_environment
-from engine.processes.right_of_way import lower_priority
+from engine.processes.scheduling import lower_priority
 
 MAX_WORKERS = 16
 """Statements and fragments of an engine that run in processes at once. Fragments of one statement wait for
@@ -127,8 +127,10 @@ class Worker:
                     stdout=subprocess.DEVNULL,
                     pass_fds=[their_inputs.fileno()],
                     env={**python_environment(), "ARROW_DEFAULT_MEMORY_POOL": "system"},
-                    # What ends this process's group by a key is not to end its statements one by one.
-                    start_new_session=True,
+                    # What ends this process's group by a key is not to end its statements one by one. Of a
+                    # session of its own Linux would make a group of tasks (autogroup), which gets as much
+                    # of the processors as all of this process, whatever its niceness.
+                    process_group=0,
                 )
             # From its start on, which takes half a second of a processor.
             lower_priority(self._process.pid, WORKER_NICENESS)

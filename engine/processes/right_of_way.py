@@ -7,9 +7,6 @@ applies epochs, merges segments or writes a snapshot: three milliseconds become 
 
 from __future__ import annotations
 
-import contextlib
-import os
-import sys
 import threading
 import time
 from types import TracebackType
@@ -23,8 +20,6 @@ PIECE_SECONDS = 0.002
 PAUSE_SHARE = 4.0
 """How much longer than a piece of work, in processor time, the pause behind it may be."""
 LONGEST_PAUSE_SECONDS = 0.01
-NICENESS = 10
-"""Of threads and processes whose work can wait: a tenth of the processor that others get who want it, too."""
 
 
 class RightOfWay:
@@ -113,18 +108,3 @@ class RightOfWay:
 
 RIGHT_OF_WAY = RightOfWay()
 """Of this process, as the interpreter is: hosts that are in one process share both."""
-
-
-def lower_priority(process: int | None = None, niceness: int = NICENESS) -> None:
-    """Have the processors prefer others, for good.
-
-    Args:
-        process: To the threads of this process, which has one as yet; None: to this thread.
-        niceness: What they get, if they do not have a higher one.
-    """
-    if sys.platform == "linux":
-        # On Linux a niceness is that of a thread, and of those that it starts from then on. Where the system
-        # refuses it, or the process has ended, only the order is lost.
-        chosen = threading.get_native_id() if process is None else process
-        with contextlib.suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, chosen, max(niceness, os.getpriority(os.PRIO_PROCESS, chosen)))

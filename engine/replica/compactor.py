@@ -9,7 +9,7 @@ from functools import partial
 from threading import Event, Lock
 
 from engine.model.schema import GroupName
-from engine.processes.right_of_way import lower_priority
+from engine.processes.scheduling import lower_priority
 from engine.replica.figures import MergeWork
 from engine.replica.group import FollowedGroup
 from engine.replica.task_runner import Task, TaskRunner, Work

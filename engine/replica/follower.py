@@ -20,7 +20,7 @@ from engine.changelog.kept_catalog import KeptCatalog
 from engine.cluster.reports import GroupReport, StoreReport
 from engine.errors import LivestateError, Unavailable
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
-from engine.processes.right_of_way import lower_priority
+from engine.processes.scheduling import lower_priority, take_long_turns
 from engine.replica.compactor import Compactor
 from engine.replica.data_directory import claim, is_data_directory, keep_catalog, kept_catalog
 from engine.replica.figures import ReplicaFigures
@@ -144,7 +144,7 @@ class Follower:
         self._renewing, self._telling = Lock(), Lock()
         self._tasks = TaskRunner(self._options.retry_seconds)
         self._turns = TurnTable()
-        self._appliers = ThreadPoolExecutor(self._options.apply_threads, "apply")
+        self._appliers = ThreadPoolExecutor(self._options.apply_threads, "apply", take_long_turns)
         # Nobody who opens waits for those who build, and no build for one that is stuck.
         threads = max(self._options.apply_threads, self._options.groups_built)
         self._builders = ThreadPoolExecutor(threads, "build", lower_priority)

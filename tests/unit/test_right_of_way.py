@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import threading
 import time
 from pathlib import Path
@@ -12,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from engine.model.schema import Epoch, PartitionId, define_store
-from engine.processes.right_of_way import NICENESS, PIECE_SECONDS, RightOfWay, lower_priority
+from engine.processes.right_of_way import PIECE_SECONDS, RightOfWay
 from engine.state import live_rows, partition, segment_builder, segment_merge, version
 from engine.state.cache import ColumnCache
 from engine.state.partition import PartitionStore
@@ -137,19 +135,3 @@ def test_epochs_merges_and_snapshots_give_way(tmp_path: Path, monkeypatch: pytes
     list(live_rows.live_rows(store.version, 1 << 20))
     assert given_since(before) == 1
     store.close()
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a niceness is that of a process")
-def test_a_thread_alone_lets_others_go_first() -> None:
-    found: list[int] = []
-
-    def note_niceness() -> None:
-        lower_priority()
-        found.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
-
-    before = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
-    thread = threading.Thread(target=note_niceness)
-    thread.start()
-    thread.join(LONG)
-    assert found == [NICENESS]
-    assert os.getpriority(os.PRIO_PROCESS, threading.get_native_id()) == before
