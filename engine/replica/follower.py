@@ -382,7 +382,7 @@ class Follower:
 
     def _seconds_to_wait(self, group: FollowedGroup) -> float:
         """How long nothing is to be done for a group, if nobody tells of anything."""
-        expiry = group.next_expiry
+        expiry = group.readable.next_expiry
         soonest = float("inf") if expiry is None else expiry - time.monotonic()
         return max(0.0, min(self._options.poll_seconds, soonest))
 

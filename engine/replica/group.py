@@ -6,20 +6,20 @@ import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from engine.changelog import Changelog, Commit, Exclusions, Skip, Snapshot
-from engine.cluster.reports import GroupReport, Progress, StoreReport
+from engine.cluster.reports import GroupReport, StoreReport
 from engine.errors import Corrupt, LivestateError, Unavailable
 from engine.model.schema import Epoch, GroupName, StoreDefinition, StoreDefinitions, StoreName
 from engine.replica.catch_up import CatchUpState, Source, Stage, Track
 from engine.replica.changes import UnreadableRowsError
 from engine.replica.cohort import Cohort
-from engine.replica.column_reporter import ColumnReporter
 from engine.replica.figures import GroupFigures, GroupWork, MergeWork
 from engine.replica.group_definitions import GroupDefinitions
 from engine.replica.group_partitions import GroupPartitions
 from engine.replica.group_progress import GroupProgress
-from engine.replica.group_reporter import GroupReporter, building_reports, store_reports
+from engine.replica.group_publisher import GroupPublisher
+from engine.replica.group_reporter import GroupReporter
 from engine.replica.group_setup import GroupSetup
-from engine.replica.group_views import GroupView, group_view
+from engine.replica.group_views import GroupView
 from engine.replica.history import (
     DivergedError,
     applied_skip,
@@ -33,9 +33,8 @@ from engine.replica.history import (
 )
 from engine.replica.open_files import FileNeed, check_open_files
 from engine.replica.partition_keys import PartitionKey
-from engine.replica.reached_epoch import ReachedEpoch, boot_of_machine
 from engine.replica.readable_epochs import ReadableEpochs
-from engine.replica.recovery import check_next_commit, commit_time, snapshots_to_try
+from engine.replica.recovery import check_next_commit, snapshots_to_try
 from engine.replica.snapshotter import Schedule
 from engine.state.partition import PartitionStore
 
@@ -70,6 +69,7 @@ class FollowedGroup:
 
     Attributes:
         group: The group.
+        readable: The epochs that can be read.
         has_ended: Whether all its stores were dropped; it is of no more use then.
     """
 
@@ -77,23 +77,21 @@ class FollowedGroup:
         self.group = group
         self._changelog = changelog
         self._setup = setup
-        self._readable = ReadableEpochs(group, setup.retention, setup.clock)
+        self.readable = ReadableEpochs(group, setup.retention, setup.clock)
         self._definitions = GroupDefinitions(changelog, setup.held)
-        self._reporter = GroupReporter()
-        self._columns = ColumnReporter()
         self._schedule = Schedule(changelog, group, setup.snapshot_after)
         self._state = CatchUpState(doubted_at=setup.clock())
         self._partitions = GroupPartitions(group, changelog, setup, self._definitions, self._schedule.is_due)
         self._progress = GroupProgress(group, changelog, self._definitions, self._partitions, setup.clock)
-        self._committed_at: int | None = None
-        """When the epoch was committed that the partitions have reached; None where that is not known."""
-        self._is_unpublished = False
+        self._reporter = GroupReporter(self._definitions, self._partitions, self.readable, self._progress)
+        self._publisher = GroupPublisher(
+            group, changelog, setup, self._definitions, self._partitions, self.readable
+        )
         self._compared_shapes: StoreDefinitions | None = None
         """What stores were when partitions were last seen to be just that."""
         self._has_diverged = False
         self._has_long_step = self._has_large_epoch = False
         self._alone_reason = ""
-        self._noted: ReachedEpoch | None = None
         self._heeded: Exclusions | None = None
         self.has_ended = False
         self._work = GroupWork()
@@ -121,19 +119,7 @@ class FollowedGroup:
     @property
     def view(self) -> GroupView | None:
         """The newest epoch that can be read; None while the partitions have not come to the target."""
-        return self._readable.newest
-
-    def view_at(self, epoch: Epoch) -> GroupView:
-        """As `ReadableEpochs.view_at`."""
-        return self._readable.view_at(epoch)
-
-    def has_past(self, epoch: Epoch) -> bool:
-        """As `ReadableEpochs.has_past`."""
-        return self._readable.has_past(epoch)
-
-    def hold(self, epoch: Epoch, seconds: float) -> None:
-        """As `ReadableEpochs.hold`."""
-        self._readable.hold(epoch, seconds)
+        return self.readable.newest
 
     @property
     def reported(self) -> tuple[GroupReport, Mapping[StoreName, StoreReport]]:
@@ -191,11 +177,6 @@ class FollowedGroup:
     def epoch(self) -> Epoch:
         """The epoch that all partitions have reached but those that are being rebuilt."""
         return self._main.epoch
-
-    @property
-    def pinned_epochs(self) -> int:
-        """How many epochs are past their retention and still read by queries."""
-        return self._readable.pinned
 
     def definition_at(self, store: StoreName, generation: int) -> StoreDefinition:
         """As `GroupDefinitions.definition_at`."""
@@ -294,9 +275,9 @@ class FollowedGroup:
             self._drop_stores(ended)
         if new:
             self._definitions.add(new, self._changelog.exclusions(self.group).drops)
-            self._readable.clear_past()  # which does not have them
+            self.readable.clear_past()  # which does not have them
         if self.view is None:
-            self._report()
+            self._reporter.report(self._state)
         need = others or FileNeed()
         for each in self._definitions.found.values():
             need += self._partitions.opened.needs_of(each, self._definitions.held_partitions(each))
@@ -309,10 +290,10 @@ class FollowedGroup:
             else:
                 self._place_opened(opened, new)
             self._definitions.note_open(new)
-            self._is_unpublished = True
+            self._publisher.is_unpublished = True
         if self.view is None:
-            self._report()
-        if self._is_unpublished:
+            self._reporter.report(self._state)
+        if self._publisher.is_unpublished:
             self._publish()
         return bool(new) or self.view is not before
 
@@ -359,7 +340,7 @@ class FollowedGroup:
             newest: The newest epoch in the changelog.
         """
         self._partitions.begin(opened, newest, self._setup.reached_epoch(self.group))
-        self._noted = None
+        self._publisher.note_begin()
         self._state = self._state.begin(newest)
         if self.is_rebuilding:
             self._note_late()
@@ -381,7 +362,7 @@ class FollowedGroup:
                 "to be all at one epoch: the commits between are needed."
             )
         self._partitions.begin_at(opened, reached)
-        self._committed_at = reached.committed_at
+        self._publisher.committed_at = reached.committed_at
         self._state = self._state.begin(reached.epoch)
         self._reporter.note_epoch(reached.epoch)
         self._alone_reason = (
@@ -407,7 +388,7 @@ class FollowedGroup:
 
     def _note_late(self) -> None:
         """Take note that there are partitions far behind the others, or more of them."""
-        self._forget_reached()
+        self._publisher.forget_reached()
         self._state = self._state.rebuild_late()
 
     def heed_amendments(self) -> bool:
@@ -460,7 +441,7 @@ class FollowedGroup:
 
     def _drop_stores(self, stores: Mapping[StoreName, StoreDefinition]) -> None:
         """Let go of stores that are no more, and of what the disk has of them."""
-        self._readable.drop_stores(stores)
+        self.readable.drop_stores(stores)
         self._partitions.remove(stores)
         if not self.is_rebuilding:
             self._state = self._state.give_up_late()
@@ -468,7 +449,7 @@ class FollowedGroup:
             self._setup.delete_store(self.group, name, definition.since)
             _log.warning("Store %s is no more; what this host had of it is deleted.", name)
         self._definitions.forget(stores)
-        self._report()
+        self._reporter.report(self._state)
 
     def step(self, *, is_quick: bool = False) -> bool:
         """Apply the next commits, if there are any.
@@ -506,15 +487,15 @@ class FollowedGroup:
         """
         check_has_epochs(self._changelog, self.group)
         self._note_divergence(error.message)
-        self._readable.clear()
+        self.readable.clear()
         self._state = self._state.start_over(self._setup.clock())
-        self._report()
+        self._reporter.report(self._state)
 
     def _note_divergence(self, message: str) -> None:
         _log.error("%s", message)
         self._partitions.rebuild_reason = message
         self._has_diverged = True
-        self._forget_reached()
+        self._publisher.forget_reached()
 
     def _replace_diverged(self) -> None:
         """Put aside the partitions that have applied other commits than the changelog has, and begin again.
@@ -533,12 +514,12 @@ class FollowedGroup:
         self._partitions.put_diverged_aside(self._partitions.opened.partitions_of(definitions))
         self._partitions.open(definitions.values())
         opened = self._partitions.opened.partitions_of(definitions)
-        self._committed_at = None
+        self._publisher.committed_at = None
         newest = self._newest_committed(opened)
         self._reporter.lower_newest(newest)
         self._begin(opened, newest)
-        self._has_diverged, self._is_unpublished = False, True
-        self._report()
+        self._has_diverged, self._publisher.is_unpublished = False, True
+        self._reporter.report(self._state)
 
     def _follow(self, *, is_quick: bool) -> bool:
         """Apply the next commits: see `step`."""
@@ -554,7 +535,7 @@ class FollowedGroup:
         if snapshot is not None:
             self._show_reached_epoch(snapshot.committed_at)
             return True
-        if self._is_unpublished:
+        if self._publisher.is_unpublished:
             self._publish_late()
         commits = self._look_ahead(Track.MAIN)
         self._alone_reason = ""
@@ -573,7 +554,7 @@ class FollowedGroup:
         self._reporter.unread_since = following.committed_at if is_behind else None
         self._show_reached_epoch(newest.committed_at)
         if self._main.is_even and self._schedule.is_due(newest):
-            view = self._view_of_begun_stores(newest.committed_at)
+            view = self._publisher.view_of_begun_stores(newest.committed_at)
             if view.stores:
                 self._setup.take_snapshot(view, newest)
         return True
@@ -589,7 +570,7 @@ class FollowedGroup:
         self._reporter.lower_newest(newest)
         if self._state.stage is Stage.BUILDING and newest < self._state.target:
             self._state = self._state.lower_target(newest)
-            self._committed_at, self._is_unpublished = commit.committed_at, True
+            self._publisher.note_step(commit.committed_at)
 
     def add_damage(self, damage: Mapping[PartitionKey, str]) -> None:
         """Have partitions built again with the next call of `rebuild`.
@@ -610,14 +591,14 @@ class FollowedGroup:
         damaged = self._partitions.note_damaged()
         if not damaged:
             return False
-        self._readable.drop_partitions(damaged)
-        self._report()
+        self.readable.drop_partitions(damaged)
+        self._reporter.report(self._state)
         try:
             self._partitions.replace_damaged()
         finally:
             if self.is_rebuilding:
                 self._note_late()
-        self._report()
+        self._reporter.report(self._state)
         return True
 
     def rebuild(self) -> bool:
@@ -643,7 +624,7 @@ class FollowedGroup:
             return False
         snapshots = self._snapshots_to_try(Track.LATE)
         if snapshots and self._load_first(snapshots, Track.LATE) is not None:
-            self._report()
+            self._reporter.report(self._state)
             return True
         if late.epoch > self._main.epoch:
             return False  # the snapshot was later than the others are yet
@@ -651,7 +632,7 @@ class FollowedGroup:
             self._measure_rest(Track.LATE)
             self._apply_found(Track.LATE)
             late.request_compaction()
-            self._report()
+            self._reporter.report(self._state)
         elif late.epoch < self._main.epoch:
             # What the others have read was dropped since.
             self._state = self._state.doubt_commits(Track.LATE)
@@ -664,7 +645,7 @@ class FollowedGroup:
             # The changelog was restored after the others had read it.
             raise diverged_error(self.group, late.epoch)
         self._partitions.join_late()
-        self._is_unpublished = True
+        self._publisher.is_unpublished = True
         self._state = self._state.join_late()
         self._publish()
         return True
@@ -727,7 +708,7 @@ class FollowedGroup:
         self._open_stores(snapshot.stores, snapshot.generation)
         self._state = self._state.read_snapshot(track, snapshot.epoch)
         self._measure_rest(track)
-        self._report()
+        self._reporter.report(self._state)
         cohort.load(snapshot, self._definitions.read_open_stores(snapshot.generation))
         if track is Track.MAIN:
             self._definitions.forget_shapes()
@@ -794,7 +775,7 @@ class FollowedGroup:
         quiet group keeps the old ones.
         """
         if self.view is not None:
-            self._is_unpublished = True
+            self._publisher.is_unpublished = True
             self._publish()
 
     def release(self) -> None:
@@ -815,56 +796,32 @@ class FollowedGroup:
         if self._main.is_written:
             return
         self._main.write()
-        if self.view is not None and self._committed_at is not None and not self._is_unpublished:
-            self._note_reached(self._committed_at)
+        self._publisher.note_reached()
 
     def expire(self) -> bool:
         """As `ReadableEpochs.expire`."""
-        has_expired = self._readable.expire()
+        has_expired = self.readable.expire()
         if has_expired:
-            self._report()
+            self._reporter.report(self._state)
         return has_expired
-
-    @property
-    def next_expiry(self) -> float | None:
-        """As `ReadableEpochs.next_expiry`."""
-        return self._readable.next_expiry
 
     def _show_reached_epoch(self, committed_at: int) -> None:
         """Take note that the partitions have come to another epoch, and show it."""
-        self._committed_at, self._is_unpublished = committed_at, True
+        self._publisher.note_step(committed_at)
         self._publish()
         self._main.request_compaction()
         if self.view is None:
-            self._publish_past(committed_at)
-            self._report()
-
-    def _publish_past(self, committed_at: int) -> None:
-        """Have an epoch before the target read by whoever allows that: one that was just reached, so that it
-        is known to be of the history that the changelog has.
-        """
-        if self._state.stage is Stage.BUILDING and self._main.is_even and not self.is_rebuilding:
-            self._readable.publish_past(self._view_of_partitions(committed_at))
+            self._publisher.publish_past(self._state, committed_at)
+            self._reporter.report(self._state)
 
     def _publish(self) -> None:
-        """Make the epoch that the partitions have come to the newest that can be read: once they are all at
-        it, and it is not before the target.
-        """
-        if self._state.stage is Stage.WAITING:
+        """Show what the partitions have come to, if it can be read: see `GroupPublisher.publish`."""
+        if not self._publisher.publish(self._state):
             return
-        if not self._main.is_even or self._main.epoch < self._state.target:
-            return
-        if self._committed_at is None:
-            self._committed_at = commit_time(self._changelog, self.group, self._main.epoch)
-        if self._committed_at is None:
-            return  # the epoch has left the changelog; the next step goes on from a snapshot
-        self._readable.publish(self._view_of_begun_stores(self._committed_at))
-        self._main.request_compaction()  # before it is reported: who waits for the epoch waits for this, too
-        self._is_unpublished = False
         self._state = self._state.publish()
         self._reporter.note_epoch(self._main.epoch)
-        self._report()
-        self._note_reached(self._committed_at)
+        self._reporter.report(self._state)
+        self._publisher.note_reached()
 
     def _publish_late(self) -> None:
         """Publish what an earlier call has applied, and has failed behind."""
@@ -877,46 +834,6 @@ class FollowedGroup:
                 self._state = self._state.doubt_commits(Track.MAIN)
             raise
 
-    def _forget_reached(self) -> None:
-        """Have the next start look for itself what partitions have reached."""
-        self._noted = None
-        self._setup.note_reached(self.group, None)
-
-    def _note_reached(self, committed_at: int) -> None:
-        """Note what all partitions have reached, for the next start."""
-        if self._late.partitions or not self._main.digest or not self._main.is_written:
-            return
-        reached = ReachedEpoch(
-            self._main.epoch,
-            self._main.digest,
-            committed_at,
-            boot_of_machine(),
-            self._main.fingerprint,
-        )
-        if reached != self._noted:
-            self._noted = reached
-            self._setup.note_reached(self.group, reached)
-
-    def _view_of_begun_stores(self, committed_at: int) -> GroupView:
-        """As `_view_of_partitions`, without the stores that begin with a later commit: see `_has_begun`."""
-        view = self._view_of_partitions(committed_at)
-        later = [name for name, each in view.definitions.items() if each.since > view.generation]
-        return view.hide_stores(later) if later else view
-
-    def _view_of_partitions(self, committed_at: int) -> GroupView:
-        """The partitions as they are now, all at one epoch."""
-        main = self._main
-        return group_view(
-            self.group,
-            main.epoch,
-            committed_at,
-            self._definitions.open_stores(main.generation),
-            main.generation,
-            {key: store.version for key, store in main.partitions.items()},
-            frozenset(self._late.partitions),
-            main.digest,
-        )
-
     def _note_commits(self, commits: Sequence[Commit], looked_at: int) -> None:
         """Report what is committed and not applied yet."""
         last = commits[-1].epoch if commits else self._main.epoch
@@ -926,37 +843,15 @@ class FollowedGroup:
         self._reporter.note_look(looked_at, commits[0].committed_at if commits else None)
         if not commits:
             self._main.meter.rest()
-            self._reporter.note_progress(self._building_progress(), None)
+            self._reporter.note_progress(self._progress.building_progress(self._state), None)
         elif self._reporter.newest_known == last:
             self._main.meter.aim(last, commits[-1].written)
         else:
             self._measure_rest(Track.MAIN)
 
-    def _report(self) -> None:
-        view = self.view
-        stores = (
-            building_reports(self._definitions)
-            if view is None
-            else store_reports(view, self._readable.since, sorted(self._late.partitions), self._columns)
-        )
-        self._reporter.report(
-            self._readable.listed,
-            self._building_progress(),
-            self._catch_up_progress(),
-            stores,
-            self._readable.listed_past,
-        )
-
     def refresh_progress(self) -> GroupReport:
         """Report how far the partitions are by now, for any thread; what is reported then."""
-        self._reporter.note_progress(self._building_progress(), self._catch_up_progress())
-        return self._reporter.reported[0]
-
-    def _building_progress(self) -> Progress | None:
-        return self._progress.building_progress(self._state)
-
-    def _catch_up_progress(self) -> Progress | None:
-        return self._progress.catch_up_progress(self._state, self._reporter.newest_known)
+        return self._reporter.refresh_progress(self._state)
 
     def _measure_rest(self, track: Track) -> None:
         newest_known = max(self._state.target, self._reporter.newest_known)

@@ -6,12 +6,16 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from threading import Lock
 
-from engine.cluster.reports import ColumnReport, GroupReport, Progress, ReadableEpoch, StoreReport
+from engine.cluster.reports import ColumnReport, GroupReport, Progress, StoreReport
 from engine.model.schema import Epoch, StoreName
+from engine.replica.catch_up import CatchUpState
 from engine.replica.column_reporter import ColumnReporter
 from engine.replica.group_definitions import GroupDefinitions
+from engine.replica.group_partitions import GroupPartitions
+from engine.replica.group_progress import GroupProgress
 from engine.replica.group_views import GroupView
 from engine.replica.partition_keys import PartitionKey
+from engine.replica.readable_epochs import ReadableEpochs
 from engine.state.state_view import StateView
 
 
@@ -19,16 +23,33 @@ class GroupReporter:
     """Keeps the report of a group. One thread at a time changes it, and another one what it says of progress;
     any may read `reported`.
 
+    Args:
+        definitions: The stores of the group.
+        partitions: Its partitions.
+        readable: The epochs that can be read.
+        progress: Says how far the partitions are.
+
     Attributes:
         reported: What can be read here, for the reports of hosts; replaced as a whole.
         newest_known: The newest epoch that is known to be committed.
         unread_since: As `GroupReport.unread_since`; comes with the next report.
     """
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        definitions: GroupDefinitions,
+        partitions: GroupPartitions,
+        readable: ReadableEpochs,
+        progress: GroupProgress,
+    ) -> None:
         self.reported: tuple[GroupReport, Mapping[StoreName, StoreReport]] = (GroupReport((), Epoch(0)), {})
         self.newest_known = Epoch(0)
         self.unread_since: int | None = None
+        self._definitions = definitions
+        self._partitions = partitions
+        self._readable = readable
+        self._progress = progress
+        self._columns = ColumnReporter()
         self._looked_at = 0
         self._problem = ""
         self._changing = Lock()
@@ -87,23 +108,31 @@ class GroupReporter:
             return progress
         return replace(progress, bytes_per_second=None)
 
-    def report(
-        self,
-        readable: tuple[ReadableEpoch, ...],
-        building: Progress | None,
-        catching_up: Progress | None,
-        stores: Mapping[StoreName, StoreReport],
-        past: tuple[ReadableEpoch, ...] = (),
-    ) -> None:
+    def refresh_progress(self, state: CatchUpState) -> GroupReport:
+        """Report how far the partitions are by now, for any thread; what is reported then.
+
+        Args:
+            state: The state of the group.
+        """
+        catching_up = self._progress.catch_up_progress(state, self.newest_known)
+        self.note_progress(self._progress.building_progress(state), catching_up)
+        return self.reported[0]
+
+    def report(self, state: CatchUpState) -> None:
         """Report what can be read.
 
         Args:
-            readable: The epochs that can be read.
-            building: As `GroupReport.building`.
-            catching_up: As `GroupReport.catching_up`.
-            stores: The stores of the group.
-            past: As `GroupReport.past`.
+            state: The state of the group.
         """
+        view = self._readable.newest
+        if view is None:
+            stores = _building_reports(self._definitions)
+        else:
+            late = sorted(self._partitions.late.partitions)
+            stores = _store_reports(view, self._readable.since, late, self._columns)
+        readable, past = self._readable.listed, self._readable.listed_past
+        building = self._progress.building_progress(state)
+        catching_up = self._progress.catch_up_progress(state, self.newest_known)
         with self._changing:
             group = GroupReport(
                 readable,
@@ -118,7 +147,7 @@ class GroupReporter:
             self.reported = (group, stores)
 
 
-def building_reports(definitions: GroupDefinitions) -> Mapping[StoreName, StoreReport]:
+def _building_reports(definitions: GroupDefinitions) -> Mapping[StoreName, StoreReport]:
     """The reports of stores of which nothing can be read yet.
 
     Args:
@@ -130,7 +159,7 @@ def building_reports(definitions: GroupDefinitions) -> Mapping[StoreName, StoreR
     }
 
 
-def store_reports(
+def _store_reports(
     view: GroupView,
     since: Mapping[StoreName, Epoch],
     late: Collection[PartitionKey],

@@ -106,7 +106,7 @@ class StoreCatalog:
         for name, epoch in epochs.items():
             if name not in groups:
                 raise NotFound(f"There is no store group {name}.")
-            groups[name].hold(epoch, seconds)
+            groups[name].readable.hold(epoch, seconds)
 
     def report(self) -> tuple[Mapping[GroupName, GroupReport], Mapping[StoreName, StoreReport]]:
         """As `StoreSource.report`."""
@@ -136,9 +136,9 @@ class StoreCatalog:
 def _view_at(group: FollowedGroup, epoch: Epoch | None) -> GroupView:
     """The view of a group at an epoch; the newest for None."""
     view = group.view
-    if view is None and epoch is not None and group.has_past(epoch):
-        return group.view_at(epoch)
+    if view is None and epoch is not None and group.readable.has_past(epoch):
+        return group.readable.view_at(epoch)
     if view is None:
         report, _ = group.reported
         raise BuildingError(f"Group {group.group} is being built on this host{outlook(report)}")
-    return view if epoch is None or epoch == view.epoch else group.view_at(epoch)
+    return view if epoch is None or epoch == view.epoch else group.readable.view_at(epoch)

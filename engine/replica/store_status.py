@@ -55,7 +55,7 @@ def group_status(changelog: Changelog, group: FollowedGroup, problem: str, now: 
             partitions=len(versions),
             segments=sum(len(version.segments) for version in versions),
             problem=problem,
-            pinned_epochs=group.pinned_epochs,
+            pinned_epochs=group.readable.pinned,
             skipped=skipped,
         )
 

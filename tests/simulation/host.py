@@ -239,7 +239,7 @@ class SimulatedHost:
         if self._state is None:
             return ()
         report, _ = self._state.reported
-        return [self._state.view_at(each.epoch) for each in (*report.readable, *report.past)]
+        return [self._state.readable.view_at(each.epoch) for each in (*report.readable, *report.past)]
 
     @property
     def newest_known(self) -> Epoch:

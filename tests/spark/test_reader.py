@@ -18,11 +18,11 @@ from pyspark.sql.types import StructType
 
 import pyspark_livestate
 from engine.changelog import Changelog, append_table, open_appender
-from engine.cluster.reports import ReadableEpoch
 from engine.errors import LivestateError, Unavailable
 from engine.model.migration import parse_changes
 from engine.model.partitioning import partition_of
 from engine.model.schema import Epoch, define_store
+from engine.replica.catch_up import CatchUpState
 from engine.replica.follower import FollowerOptions
 from engine.replica.group_reporter import GroupReporter
 from flight_server.host.host import HostOptions
@@ -293,11 +293,11 @@ def test_a_read_is_planned_anew_until_hosts_have_reported_what_they_have(
     shown, may_report = threading.Event(), threading.Event()
     report, take_lease = GroupReporter.report, lease.take_lease
 
-    def report_late(reporter: GroupReporter, readable: tuple[ReadableEpoch, ...], *others: Any) -> None:
+    def report_late(reporter: GroupReporter, state: CatchUpState) -> None:
         if bank.epoch > first_epoch:
             shown.set()
             assert may_report.wait(PATIENCE_SECONDS)
-        report(reporter, readable, *others)
+        report(reporter, state)
 
     def take_lease_and_note(plan: ReadPlan, options: ReaderOptions) -> tuple[ReadPlan, LivestateError | None]:
         leased = take_lease(plan, options)
