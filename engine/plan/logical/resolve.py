@@ -17,36 +17,45 @@ uncertain; it is then answered by `gather`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 import pyarrow as pa
 from sqlglot import exp
 
 from engine.model.names import fold
-from engine.plan.logical.function_properties import is_aggregate, is_volatile
+from engine.plan.logical.function_properties import is_volatile
+from engine.plan.logical.grouping import members_of_sets, write_out_groups
+from engine.plan.logical.named_windows import write_out_windows
+from engine.plan.logical.order_keys import named_text, order_key_like, output_by_name, outputs_by_ordinal
+from engine.plan.logical.outputs import (
+    REPEATED,
+    UNNAMED,
+    asks_only_for_rows,
+    check_outputs,
+    name_of,
+    names_left_out,
+    rename_outputs,
+)
 from engine.plan.logical.plan import LogicalPlan
 from engine.plan.logical.scopes import (
     Scope,
     Source,
     Uncertain,
-    has_aggregate,
     is_bare,
     is_resolved,
     mark_resolved,
     resolved_column,
 )
+from engine.plan.logical.shared_columns import write_out_using
 from engine.plan.logical.trees import (
     EXPRESSION_CLAUSES,
     PART_PREFIX,
     UniqueNames,
-    conjunction,
     free_aliases,
     named_output,
     output_column,
     output_names,
-    own_queries,
     tables_of,
     text,
     unique_name,
@@ -54,7 +63,6 @@ from engine.plan.logical.trees import (
     used_arguments,
 )
 from engine.sql.bind import BoundStatement, StoreReference
-from engine.sql.engine_dialect import EngineDialect
 from engine.sql.functions import ROW_MAKING_FUNCTIONS, function_name
 from engine.sql.parse import copy_without_positions
 
@@ -71,10 +79,6 @@ _UNKNOWN_NODES = (
     exp.TableSample,
 )
 _UNKNOWN_FUNCTIONS = ROW_MAKING_FUNCTIONS | {"alias"}
-_UNNAMED = "__unnamed"
-_REPEATED = "__repeated"
-"""Outputs without a name, and with one that another output has; nobody can ask for them by these."""
-T = TypeVar("T")
 _CLAUSES = ("where", "having", "group", "qualify")
 """HAVING before GROUP BY, as ALL stands for the columns that it reads, too."""
 
@@ -187,8 +191,8 @@ class _Resolver:
             raise Uncertain(cte.alias)
         # Outside of its place it could not read what is around it.
         query = self.query(cte.this, None, visible)
-        _rename_outputs(query, [name.name for name in cte.args["alias"].args.get("columns") or ()])
-        _check_outputs(query)
+        rename_outputs(query, [name.name for name in cte.args["alias"].args.get("columns") or ()])
+        check_outputs(query)
         if fold(cte.alias).startswith(PART_PREFIX):
             raise Uncertain(cte.alias)
         name = unique_name(cte.alias, {*self.ctes, *self._table_names})
@@ -256,7 +260,7 @@ class _Resolver:
         names = output_names(node)
         found: list[exp.Expr] = []
         for each in order.expressions:
-            found += _outputs_by_ordinal(each, names) or [_output_by_name(each, names)]
+            found += outputs_by_ordinal(each, names) or [output_by_name(each, names)]
         order.set("expressions", found)
 
     def _select(self, node: exp.Select, outer: Scope | None, ctes: Mapping[str, str]) -> exp.Select:
@@ -264,7 +268,7 @@ class _Resolver:
             raise Uncertain(node.key)
         scope = Scope(outer)
         self._from_clause(node, scope, ctes)
-        self._windows(node)
+        write_out_windows(node)
         self._outputs(node, scope, ctes)
         for clause in _CLAUSES:
             self._clause(node, clause, scope, ctes)
@@ -294,7 +298,7 @@ class _Resolver:
             ):
                 raise Uncertain(method)
             join.set("this", self._table(join.this, scope, ctes, is_hidden=variant in {"SEMI", "ANTI"}))
-            self._using_clause(join, scope, method)
+            write_out_using(join, scope, method)
             if join.args.get("on") is not None:
                 self._expression(join.args["on"], _scope_of_condition(scope), ctes)
 
@@ -315,8 +319,8 @@ class _Resolver:
             query = self.query(
                 known.this, Scope(scope.outer, scope.sources, scope.merged, is_lateral=True), ctes
             )
-            _rename_outputs(query, renamed)
-            _check_outputs(query)
+            rename_outputs(query, renamed)
+            check_outputs(query)
             known.set("this", query)
             columns, renamed = tuple(output_names(query)), []
         elif isinstance(known, exp.Values) and not used_arguments(known) - {"expressions", "alias"}:
@@ -365,63 +369,7 @@ class _Resolver:
         self.aliases.add(alias)
         return alias
 
-    def _using_clause(self, join: exp.Join, scope: Scope, method: str) -> None:
-        """USING and NATURAL as conditions, and what their columns mean from here on."""
-        right = scope.sources[-1]
-        names = [fold(name.name) for name in join.args.get("using") or ()]
-        if method == "NATURAL":
-            left = scope.sources[0]
-            if left.columns is None or right.columns is None:
-                raise Uncertain(method)
-            names = [fold(name) for name in left.columns if right.column(fold(name))]
-            join.set("method", None)
-            if not names:
-                raise Uncertain(method)
-        if not names:
-            return
-        if method == "ASOF" or join.args.get("on") is not None:
-            raise Uncertain("USING")
-        side = str(join.args.get("side") or "").upper()
-        before = Scope(None, scope.sources[:-1], scope.merged)
-        conditions: list[exp.Expr] = []
-        for name in names:
-            mine, theirs = before.meaning_of_bare_name(name), right.column(name)
-            if not isinstance(mine, exp.Column) or theirs is None:
-                raise Uncertain(name)
-            conditions.append(exp.EQ(this=mine, expression=resolved_column(right.alias, theirs)))
-            scope.sharing.setdefault(name, {mine.table}).add(right.alias)
-            both = exp.Coalesce(this=mine.copy(), expressions=[resolved_column(right.alias, theirs)])
-            scope.merged[name] = {"RIGHT": resolved_column(right.alias, theirs), "FULL": both}.get(
-                side, mine.copy()
-            )
-        join.set("using", None)
-        join.set("on", conjunction(conditions))
-
     # Outputs
-
-    def _windows(self, node: exp.Select) -> None:
-        """Named windows, in place of their names."""
-        windows = {fold(window.name): window for window in node.args.get("windows") or ()}
-        if not windows:
-            return
-        node.set("windows", None)
-        # Queries in expressions have windows of their own, of which some may have the same names.
-        own = node.walk(prune=lambda each: isinstance(each, exp.Query) and each is not node)
-        for window in [each for each in own if isinstance(each, exp.Window)]:
-            name = window.args.get("alias")
-            if name is None:
-                continue
-            found = windows.get(fold(name.name))
-            if (
-                found is None
-                or used_arguments(window) - {"this", "alias", "over"}
-                or used_arguments(found) - {"this", "partition_by", "order", "spec"}
-            ):
-                raise Uncertain("WINDOW")
-            window.set("alias", None)
-            window.set("partition_by", [part.copy() for part in found.args.get("partition_by") or ()])
-            for part in ("order", "spec"):
-                window.set(part, found.args[part].copy() if found.args.get(part) else None)
 
     def _outputs(self, node: exp.Select, scope: Scope, ctes: Mapping[str, str]) -> None:
         if asks_only_for_rows(node):
@@ -436,8 +384,8 @@ class _Resolver:
             else:
                 outputs = [self._output(expression, scope, ctes)]
             for name, value in outputs:
-                is_repeated = name in names and name != _UNNAMED
-                found.append(named_output(value, names.add(_REPEATED if is_repeated else name)))
+                is_repeated = name in names and name != UNNAMED
+                found.append(named_output(value, names.add(REPEATED if is_repeated else name)))
         if not found:
             raise Uncertain("SELECT")
         node.set("expressions", found)
@@ -446,7 +394,7 @@ class _Resolver:
         value = expression.this if isinstance(expression, exp.Alias) else expression
         _check_collation(value)
         _check_row_value(value)
-        name = expression.alias if isinstance(expression, exp.Alias) else _name_of(value)
+        name = expression.alias if isinstance(expression, exp.Alias) else name_of(value)
         holder = exp.Paren(this=value)
         self._expression(holder, scope, ctes)
         written, value = value, holder.this
@@ -465,7 +413,7 @@ class _Resolver:
         used = used_arguments(star)
         if used - {"except_", "replace"} or ("replace" in used and scope.merged):
             raise Uncertain("*")
-        excluded = _names_left_out(star)
+        excluded = names_left_out(star)
         replaced = {fold(each.alias): each.this for each in star.args.get("replace") or ()}
         sources = [
             source
@@ -507,57 +455,17 @@ class _Resolver:
         if found is None:
             return
         if clause == "group":
-            self._group(node, found, scope)
+            write_out_groups(node, found, scope)
         elif clause in {"having", "qualify"}:
             for each in found.find_all(exp.Column):
                 if is_bare(each):
                     scope.check_alias(fold(each.name))
-        written = _members_of_sets(found)
+        written = members_of_sets(found)
         self._expression(found, scope, ctes)
-        if len(_members_of_sets(found)) < len(written):
+        if len(members_of_sets(found)) < len(written):
             # The engine takes `k` and `t.k` for two groups, of which a set has one, though they are one
             # column.
             raise Uncertain("GROUPING SETS")
-
-    def _group(self, node: exp.Select, group: exp.Group, scope: Scope) -> None:
-        """Ordinals and ALL, as what they mean: the engine takes the columns that HAVING reads for a part of
-        ALL.
-        """
-        if used_arguments(group) - {"expressions", "all"}:
-            raise Uncertain("GROUP BY")
-        if group.args.get("all"):
-            if group.expressions:
-                raise Uncertain("GROUP BY ALL")
-            plain = [output.this.copy() for output in node.expressions if not has_aggregate(output.this)]
-            mixed = [
-                output.this
-                for output in node.expressions
-                if has_aggregate(output.this) and any(_columns_outside(output.this))
-            ]
-            # The engine groups by constants under an ordinal, and not under ALL.
-            constant = [each for each in plain if each.find(exp.Column) is None]
-            unclear = (exp.Query, exp.Window, exp.Grouping, exp.GroupingId)
-            if (
-                mixed
-                or constant
-                or any(
-                    isinstance(found, unclear) for output in node.expressions for found in output.this.walk()
-                )
-            ):
-                raise Uncertain("GROUP BY ALL")
-            grouped = {text(each): each for each in (*plain, *_columns_of_groups(node, scope))}
-            node.set("group", exp.Group(expressions=list(grouped.values())) if grouped else None)
-            return
-        for each in list(group.expressions):
-            literal = unwrap(each)
-            if isinstance(literal, exp.Literal) and not literal.is_string:
-                each.replace(
-                    _grouping_expression(_item_at(node.expressions, literal).this, int(literal.this))
-                )
-            elif isinstance(each, exp.GroupingSets | exp.Rollup | exp.Cube) and any(
-                isinstance(found, exp.Literal) for found in each.walk()
-            ):
-                raise Uncertain("GROUP BY")
 
     def _distinct(self, node: exp.Select, scope: Scope, ctes: Mapping[str, str]) -> None:
         distinct = node.args.get("distinct")
@@ -581,10 +489,10 @@ class _Resolver:
         names = [output.alias for output in node.expressions]
         values = {text(output.this): output.alias for output in reversed(node.expressions)}
         # Of outputs that are written alike, as two of random(), each has a value of its own.
-        values |= {_named_text(output.alias, output.this): output.alias for output in node.expressions}
+        values |= {named_text(output.alias, output.this): output.alias for output in node.expressions}
         found: list[exp.Expr] = []
         for each in order.expressions:
-            found += _outputs_by_ordinal(each, names) or [self._order_key(each, values, scope, ctes)]
+            found += outputs_by_ordinal(each, names) or [self._order_key(each, values, scope, ctes)]
         order.set("expressions", found)
 
     def _order_key(
@@ -598,14 +506,14 @@ class _Resolver:
             value = scope.output(fold(key.name))
             if value is None:
                 raise Uncertain(key.name)
-            alias = values.get(_named_text(key.name, value), values[text(value)])
-            return _order_key_like(ordered, output_column(alias))
+            alias = values.get(named_text(key.name, value), values[text(value)])
+            return order_key_like(ordered, output_column(alias))
         for part in ordered.find_all(exp.Column):
             if is_bare(part):
                 scope.check_alias(fold(part.name))
         self._expression(ordered, scope, ctes)
         same = values.get(text(ordered.this))
-        return ordered if same is None else _order_key_like(ordered, output_column(same))
+        return ordered if same is None else order_key_like(ordered, output_column(same))
 
     # Expressions
 
@@ -664,22 +572,6 @@ class _Resolver:
             node.replace(meaning)
 
 
-def asks_only_for_rows(node: exp.Select) -> bool:
-    """Whether only the number of rows of a SELECT of a star matters: its columns need not be there."""
-    plain = used_arguments(node) <= {"expressions", "from_", "joins", "where"}
-    return (
-        isinstance(node.parent, exp.Exists)
-        and plain
-        and len(node.expressions) == 1
-        and isinstance(node.expressions[0], exp.Star)
-    )
-
-
-def has_made_up_names(query: exp.Expr) -> bool:
-    """Whether an output of a resolved query has a name that the statement does not give it."""
-    return any(name.startswith((_UNNAMED, _REPEATED)) for name in output_names(query))
-
-
 def _scope_of_condition(scope: Scope) -> Scope:
     """A join's condition sees the right side of a SEMI or ANTI join, and no aliases of outputs."""
     sources = [
@@ -690,22 +582,20 @@ def _scope_of_condition(scope: Scope) -> Scope:
     return Scope(scope.outer, kept, scope.merged)
 
 
+def _value_columns(node: exp.Values, renamed: list[str]) -> tuple[str, ...]:
+    first = node.expressions[0]
+    if not isinstance(first, exp.Tuple):
+        raise Uncertain("VALUES")
+    width = len(first.expressions)
+    return tuple(renamed[index] if index < len(renamed) else f"col{index}" for index in range(width))
+
+
 def _check_collation(value: exp.Expr) -> None:
     """A collation is part of a column's type, and decides what is equal and in which order rows are; it does
     not travel with the values.
     """
     if value.find(exp.Collate) is not None:
         raise Uncertain("COLLATE")
-
-
-def _check_calls_on_parameters(found: exp.Lambda, scope: Scope) -> None:
-    """Where a column has the name of a parameter `x`, the engine takes `x.f()` for a call on the column."""
-    for call in found.find_all(exp.Dot):
-        first: object = call.this
-        while isinstance(first, exp.Dot):
-            first = first.this
-        if isinstance(call.expression, exp.Func) and isinstance(first, exp.Identifier):
-            scope.check_no_column(fold(first.name))
 
 
 def _check_row_value(value: exp.Expr) -> None:
@@ -717,130 +607,11 @@ def _check_row_value(value: exp.Expr) -> None:
         raise Uncertain("a row value")
 
 
-def _rename_outputs(query: exp.Query, names: list[str]) -> None:
-    """Give a resolved query's first outputs other names, and ORDER BY the new ones."""
-    if not names:
-        return
-    if (
-        query.args.get("order") is not None
-        or not isinstance(query, exp.Select)
-        or len(names) > len(query.expressions)
-    ):
-        raise Uncertain(names[0])
-    for output, name in zip(query.expressions, names, strict=False):
-        output.set("alias", exp.to_identifier(name, quoted=True))
-
-
-def _check_outputs(query: exp.Query) -> None:
-    """Columns that others may name have names that nobody had to make up."""
-    names = [fold(name) for name in output_names(query)]
-    if len(set(names)) != len(names) or any(name.startswith(_REPEATED) for name in names):
-        raise Uncertain("SELECT")
-
-
-def _name_of(value: exp.Expr) -> str:
-    """The name of an output without an alias."""
-    value = unwrap(value) or value
-    if isinstance(value, exp.Column | exp.Dot):
-        return value.name
-    return _UNNAMED
-
-
-def _value_columns(node: exp.Values, renamed: list[str]) -> tuple[str, ...]:
-    first = node.expressions[0]
-    if not isinstance(first, exp.Tuple):
-        raise Uncertain("VALUES")
-    width = len(first.expressions)
-    return tuple(renamed[index] if index < len(renamed) else f"col{index}" for index in range(width))
-
-
-def _grouping_expression(value: exp.Expr, ordinal: int) -> exp.Expr:
-    """An output as a grouping expression. A constant, which might be taken for an ordinal, and a query, whose
-    aliases are its own, stay ordinals.
-    """
-    keeps = value.find(exp.Column) is None or value.find(exp.Query) is not None
-    return exp.Literal.number(ordinal) if keeps else value.copy()
-
-
-def _members_of_sets(clause: exp.Expr) -> set[str]:
-    """Texts of the columns that stand in GROUPING SETS, ROLLUP or CUBE."""
-    if not isinstance(clause, exp.Group):
-        return set()
-    sets = (each for each in clause.expressions if isinstance(each, exp.GroupingSets | exp.Rollup | exp.Cube))
-    return {
-        fold(found.sql(EngineDialect, identify=True)) for each in sets for found in each.find_all(exp.Column)
-    }
-
-
-def _columns_outside(node: exp.Expr) -> Iterator[exp.Column]:
-    """The columns that an expression reads outside of its aggregates and queries."""
-    if is_aggregate(node) or isinstance(node, exp.Filter | exp.WithinGroup | exp.Grouping | exp.Query):
-        return
-    if isinstance(node, exp.Column):
-        yield node
-    for child in node.iter_expressions():
-        yield from _columns_outside(child)
-
-
-def _columns_of_groups(node: exp.Select, scope: Scope) -> Iterator[exp.Column]:
-    """The columns that HAVING reads outside of its aggregates; its queries read none."""
-    having = node.args.get("having")
-    if having is None:
-        return
-    aliases = {source.alias for source in scope.sources}
-    if any(free_aliases(query) for query in own_queries(having)):
-        raise Uncertain("HAVING")
-    for found in _columns_outside(having):
-        if found.table in aliases:
-            yield found.copy()
-        elif found.table:
-            # A column of a SELECT around this one; names of lambdas have no table.
-            raise Uncertain("HAVING")
-
-
-def _outputs_by_ordinal(ordered: exp.Expr, names: list[str]) -> list[exp.Expr]:
-    """What ORDER BY has in place of ALL, or of an ordinal; nothing for other keys."""
-    key = unwrap(ordered.this)
-    if isinstance(key, exp.Var) and key.name.upper() == "ALL":
-        return [_order_key_like(ordered, output_column(name)) for name in names]
-    if isinstance(key, exp.Literal) and not key.is_string:
-        return [_order_key_like(ordered, output_column(_item_at(names, key)))]
-    return []
-
-
-def _output_by_name(ordered: exp.Expr, names: list[str]) -> exp.Expr:
-    """A key of ORDER BY that has to be an output's name."""
-    key = unwrap(ordered.this)
-    same = (
-        [name for name in names if fold(name) == fold(key.name)] if is_bare(key) and key is not None else []
-    )
-    if not same:
-        raise Uncertain("ORDER BY")
-    return _order_key_like(ordered, output_column(same[0]))
-
-
-def _names_left_out(star: exp.Expr) -> set[str]:
-    """The names behind EXCLUDE."""
-    hidden = star.args.get("except_") or ()
-    if any(isinstance(each, exp.Column) and each.table for each in hidden):
-        raise Uncertain("EXCLUDE")
-    return {fold(each.name) for each in hidden}
-
-
-def _named_text(name: str, value: exp.Expr) -> str:
-    """An output, with its name."""
-    return f"{text(value)} AS {fold(name)}"
-
-
-def _order_key_like(ordered: exp.Expr, key: exp.Expr) -> exp.Ordered:
-    copied = ordered.copy()
-    copied.set("this", key)
-    assert isinstance(copied, exp.Ordered)
-    return copied
-
-
-def _item_at(items: list[T], ordinal: exp.Literal) -> T:
-    number = str(ordinal.this)
-    if not number.isdigit() or not 1 <= int(number) <= len(items):
-        raise Uncertain(number)
-    return items[int(number) - 1]
+def _check_calls_on_parameters(found: exp.Lambda, scope: Scope) -> None:
+    """Where a column has the name of a parameter `x`, the engine takes `x.f()` for a call on the column."""
+    for call in found.find_all(exp.Dot):
+        first: object = call.this
+        while isinstance(first, exp.Dot):
+            first = first.this
+        if isinstance(call.expression, exp.Func) and isinstance(first, exp.Identifier):
+            scope.check_no_column(fold(first.name))

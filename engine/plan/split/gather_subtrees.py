@@ -23,8 +23,8 @@ from sqlglot import exp
 
 from engine.model.names import fold
 from engine.plan.logical.logical_plan import MAX_REFERENCES, query_plan
+from engine.plan.logical.outputs import asks_only_for_rows, has_made_up_names
 from engine.plan.logical.plan import LogicalPlan
-from engine.plan.logical.resolve import asks_only_for_rows, has_made_up_names
 from engine.plan.logical.scopes import Scope, Source, Uncertain
 from engine.plan.logical.trees import (
     PART_PREFIX,
