@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import secrets
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Event
@@ -12,22 +10,21 @@ import pyarrow as pa
 
 from engine.changelog.amendments import Amendments, Exclusions, Migration, Skip, StoreDrop
 from engine.changelog.catalog import Catalog, read_catalog
-from engine.changelog.checksummed_json import seal, unseal
 from engine.changelog.codec import RowsByPartition
 from engine.changelog.commit import BEFORE_FIRST, Commit, DataFile
 from engine.changelog.decisions import UNKNOWN_AUTHOR, Author, Decision
 from engine.changelog.definitions import Definitions
 from engine.changelog.epochs import NO_STORES, Epochs
-from engine.changelog.frames import damage_error
 from engine.changelog.history import History
+from engine.changelog.identity import create_identity, read_identity
 from engine.changelog.kept_catalog import CatalogObjects, KeptCatalog
-from engine.changelog.layout import FORMAT_PATH, GROUPS_PATH, LAYOUT_FORMAT, STORES_PATH, group_path
+from engine.changelog.layout import GROUPS_PATH, STORES_PATH, group_path
 from engine.changelog.objects import Objects, open_objects
 from engine.changelog.snapshot import Snapshot, SnapshotRetention, droppable_before
 from engine.changelog.snapshots import Snapshots
 from engine.changelog.switches import Switch, Switches
 from engine.changelog.writer import Writer, check_no_other_job
-from engine.errors import Corrupt, InvalidInput, NotFound, Unsupported
+from engine.errors import Corrupt, InvalidInput, NotFound
 from engine.model.migration import Change
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName, check_name
 
@@ -116,8 +113,7 @@ class Changelog:
         """
         if self._identity is not None and not is_fresh:
             return self._identity
-        data = self.objects.get(FORMAT_PATH)
-        found = None if data is None else _identity_of(data.to_pybytes())
+        found = read_identity(self.objects)
         self._identity = self._identity or found
         return found
 
@@ -711,32 +707,7 @@ class Changelog:
         return self._histories.setdefault(group, found)
 
     def _ensure_format(self) -> None:
-        """Mark a new changelog, and use the occasion to see that a create-only write is refused where
-        something is.
-        """
-        if self._identity is not None:
-            return
-        document = json.dumps({"format": LAYOUT_FORMAT, "identity": secrets.token_hex(16)}, indent=1)
-        marker = [pa.py_buffer(seal(document.encode()))]
-        if self.objects.create(FORMAT_PATH, marker) and self.objects.create(FORMAT_PATH, marker):
-            raise Unsupported(
-                "This object store ignores the condition of create-only writes, which epochs rely on: use "
-                "another one."
-            )
-        self.identity()
-
-
-def _identity_of(data: bytes) -> str:
-    what = "The FORMAT object of the changelog"
-    try:
-        document = json.loads(data)
-        version, identity = document["format"], document["identity"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise damage_error(what) from error
-    if version != LAYOUT_FORMAT:
-        raise Corrupt(
-            f"The changelog has format {version!r}; this version reads format {LAYOUT_FORMAT}: upgrade "
-            "livestate."
-        )
-    unseal(data, what)
-    return str(identity)
+        """Mark a new changelog with its format and an identity."""
+        if self._identity is None:
+            create_identity(self.objects)
+            self.identity()
