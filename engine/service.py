@@ -52,7 +52,7 @@ from engine.exec.restricted_source import RestrictedSource
 from engine.model.read_point import NEWEST, ReadPoint
 from engine.model.table_shapes import ExpectedShapes
 from engine.scan import StoreSource
-from engine.sql.parse import StatementClass
+from engine.sql.parsed_statement import StatementClass
 from engine.statements.column_names import ColumnNames
 from engine.statements.least_recently_used import CacheLimits
 from engine.statements.request import Request

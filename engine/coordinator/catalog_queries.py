@@ -32,7 +32,7 @@ from engine.model.schema import StoreDefinition
 from engine.scan import StoreSource, StoreStatus
 from engine.sql.bind import BoundStatement
 from engine.sql.catalog_tables import CatalogTable
-from engine.sql.parse import StatementClass
+from engine.sql.parsed_statement import StatementClass
 
 CATALOG_SCHEMAS: Mapping[StatementClass, pa.Schema] = {
     StatementClass.SHOW_TABLES: TABLES_SCHEMA,

@@ -23,7 +23,7 @@ from engine.plan.column_origins import ColumnOrigin, column_origins
 from engine.plan.plans import EnginePlan
 from engine.plan.statement import ReadyStatement
 from engine.scan import StoreSource
-from engine.sql.parse import StatementClass
+from engine.sql.parsed_statement import StatementClass
 from engine.statements.least_recently_used import CacheLimits, LeastRecentlyUsed, statement_bytes
 from engine.statements.request import Request
 from engine.statements.statement_cache import MAX_CACHED_LENGTH

@@ -5,7 +5,7 @@ statement is given: no network, no extensions, no Python variables, no files, an
 
 One exception the engine makes by itself: whoever knows the name of its spill directory may read and write
 there. So that name is random (`engine.duckdb.spill`), and all functions and statements by which it could be
-learned or used are refused before the engine sees them (`engine.sql.parse`).
+learned or used are refused before the engine sees them (`engine.sql.refused_syntax`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import duckdb
 
 from engine.duckdb.spill import SpillPlace
 from engine.sql.dialects.functions import DIALECT_FUNCTIONS
-from engine.sql.parse import MAX_DEPTH, MAX_TERMS
+from engine.sql.tree_depth import MAX_DEPTH, MAX_TERMS
 
 MAX_EXPRESSION_DEPTH = MAX_TERMS + MAX_DEPTH
 """The engine recurses over expressions, with some 800 bytes of stack a level."""

@@ -18,7 +18,7 @@ from engine.plan.arguments import TIME_TYPE
 from engine.plan.plans import EnginePlan
 from engine.plan.statement import ReadyStatement
 from engine.sql.literals import LiftedText, LiteralList
-from engine.sql.parse import StatementClass
+from engine.sql.parsed_statement import StatementClass
 from engine.sql.text import SourceText
 from engine.statements.deep_stack import ready_statement
 from engine.statements.least_recently_used import CacheLimits, LeastRecentlyUsed, statement_bytes

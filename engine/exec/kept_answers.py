@@ -33,7 +33,7 @@ from engine.model.table_shapes import TableShape
 from engine.plan.logical.function_properties import VOLATILE, is_volatile
 from engine.plan.plans import EnginePlan
 from engine.plan.statement import ReadyStatement
-from engine.sql.parse import StatementClass
+from engine.sql.parsed_statement import StatementClass
 from engine.sql.versions import NO_MOMENTS
 from engine.statements.request import Request
 from engine.statements.statement_cache import MAX_CACHED_LENGTH

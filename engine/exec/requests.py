@@ -19,7 +19,7 @@ from engine.model.schema import GroupName
 from engine.model.table_shapes import ExpectedShapes
 from engine.plan.arguments import Given, parameter_values
 from engine.plan.values import Arguments
-from engine.sql.parse import StatementClass
+from engine.sql.parsed_statement import StatementClass
 from engine.statements.request import Request
 from engine.statements.session import Session
 from engine.statements.statement_cache import ReadyText

@@ -26,7 +26,9 @@ from engine.sql.bind import BoundStatement, bind
 from engine.sql.literals import LiftedText
 from engine.sql.output_names import holds_unnamed
 from engine.sql.parameters import fix_types
-from engine.sql.parse import StatementClass, copy_without_positions, parse
+from engine.sql.parse import parse
+from engine.sql.parsed_statement import StatementClass
+from engine.sql.tree_copies import copy_without_positions
 from engine.sql.versions import NO_MOMENTS, Moments
 
 _MARK = re.compile(r"\$([0-9]+)")

@@ -32,7 +32,7 @@ from engine.sql.functions import SESSION_FUNCTIONS, session_column
 from engine.sql.literals import LiteralList
 from engine.sql.output_names import name_outputs_around
 from engine.sql.parameters import ParameterSlot, bind_parameters
-from engine.sql.parse import ParsedStatement, StatementClass
+from engine.sql.parsed_statement import ParsedStatement, StatementClass
 from engine.sql.query_widths import QueryColumn, query_widths
 from engine.sql.read_columns import ALL_COLUMNS, needed_columns
 from engine.sql.statement_time import bind_statement_time

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 
+from engine.errors import InvalidInput, LimitExceeded
+
 MAX_COPIED_CHARACTERS = 1 << 19
 """What may be written for a second time: about a second of writing."""
 MOST_COPIES = 8
@@ -67,3 +69,25 @@ def own_size(node: exp.Expr) -> int:
     """About how many characters a node has without its parts."""
     own = node.args.get("this")
     return _NODE_CHARACTERS + (len(own) if isinstance(own, str) else 0)
+
+
+def check_written_size(tree: exp.Expr) -> None:
+    """Refuse what becomes very long when it is written, or copied: a copy of a cast has its type twice, and
+    all that is in it.
+    """
+    once, copied = 0, 0
+    stack = [(tree, 1)]
+    while stack:
+        node, copies = stack.pop()
+        if isinstance(node, exp.Cast) and isinstance(node.parent, exp.DataType | exp.ColumnDef):
+            raise InvalidInput("A type has an expression in it: types have types and numbers alone.")
+        size = own_size(node)
+        once += size
+        copied += (copies - 1) * size
+        copies *= copies_of_parts(node)
+        stack += [(child, copies) for child in node.iter_expressions()]
+    if copied > MAX_COPIED_CHARACTERS + MOST_COPIES * once:
+        raise LimitExceeded(
+            "The statement calls functions within each other that the engine does not have, and that "
+            "become very long in its own: nest them less, or work out inner ones in a subquery."
+        )

@@ -25,9 +25,10 @@ from engine.model.names import fold
 from engine.plan.arguments import suggested_types
 from engine.sql.bind import BoundStatement
 from engine.sql.diagnose import diagnose
+from engine.sql.first_words import EXPLAIN
 from engine.sql.lexer import blanks_end
 from engine.sql.output_names import has_derived_names
-from engine.sql.parse import EXPLAIN, StatementClass
+from engine.sql.parsed_statement import StatementClass
 from engine.sql.read_columns import has_columns_of_rows
 from engine.sql.versions import HISTORY
 

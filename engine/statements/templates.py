@@ -22,7 +22,8 @@ from engine.plan.value_places import value_places
 from engine.plan.values import UNKNOWN, Constant, exact_integers, exact_value
 from engine.sql.bind import bind
 from engine.sql.literals import MIN_LIST_LENGTH, Template, ends_in_limit, lift, template_of
-from engine.sql.parse import StatementClass, parse
+from engine.sql.parse import parse
+from engine.sql.parsed_statement import StatementClass
 from engine.statements.least_recently_used import CacheLimits, LeastRecentlyUsed
 
 _TEMPLATE_BYTES = 500

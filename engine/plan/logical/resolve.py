@@ -64,7 +64,7 @@ from engine.plan.logical.trees import (
 )
 from engine.sql.bind import BoundStatement, StoreReference
 from engine.sql.functions import ROW_MAKING_FUNCTIONS, function_name
-from engine.sql.parse import copy_without_positions
+from engine.sql.tree_copies import copy_without_positions
 
 _SELECT_PARTS = frozenset({"with_", "from_", "joins", *EXPRESSION_CLAUSES})
 _JOIN_PARTS = frozenset({"this", "side", "kind", "method", "on", "using"})

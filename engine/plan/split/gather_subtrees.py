@@ -46,7 +46,7 @@ from engine.plan.split.rules.subqueries import ask_for_less, holder_of
 from engine.plan.split.sizes import Sizes
 from engine.sql.bind import BoundStatement
 from engine.sql.output_names import name_outputs_around
-from engine.sql.parse import copy_without_positions
+from engine.sql.tree_copies import copy_without_positions
 
 RULE = "subtrees"
 _MOST_TRIES = 64

@@ -19,7 +19,7 @@ from engine.plan.split.select_forms import (
     source_of,
     window_head,
 )
-from engine.sql.parse import replace_children
+from engine.sql.tree_copies import replace_children
 
 RULE = "two-phase"
 

@@ -7,7 +7,7 @@ from sqlglot import exp, parse_one
 
 from engine.plan.logical.trees import column_named, column_text, drop_clauses, free_aliases, text
 from engine.sql.engine_dialect import EngineDialect
-from engine.sql.parse import copy_without_positions
+from engine.sql.tree_copies import copy_without_positions
 
 
 @pytest.mark.parametrize(

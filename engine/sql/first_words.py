@@ -1,0 +1,106 @@
+"""What a statement asks for, as its first words say: SHOW, USE and EXPLAIN are read here, by patterns; what
+else may begin a statement goes to the parser.
+"""
+
+from __future__ import annotations
+
+import re
+
+from engine.errors import InvalidInput, Unsupported
+from engine.model.catalog_names import CATALOG, SCHEMA
+from engine.model.names import fold
+from engine.sql.lexer import blanks_end
+from engine.sql.parsed_statement import ParsedStatement, StatementClass
+from engine.sql.text import SourceText
+
+_READS = (
+    "select",
+    "with",
+    "values",
+    "from",
+    "table",
+    "summarize",
+    "describe",
+    "desc",
+    "pivot",
+    "pivot_wider",
+    "pivot_longer",
+    "unpivot",
+    "(",
+)
+_WORD = re.compile(r"[A-Za-z_]+|\S")
+_EXPLAIN_OPTION = r"\s*(?:ANALY[ZS]E(?:\s+\w+)?|FORMAT\s+(?:\w+|'\w+'|\"\w+\"))\s*"
+EXPLAIN = re.compile(
+    rf"EXPLAIN(?:\s*\((?P<options>{_EXPLAIN_OPTION}(?:,{_EXPLAIN_OPTION})*)\)|\s+(?P<analyze>ANALY[ZS]E)\b)?"
+    r"(?=\s|\()",
+    re.IGNORECASE,
+)
+"""How an EXPLAIN begins, up to what it explains."""
+_FORMAT = re.compile(r"\bFORMAT\s+['\"]?(\w+)", re.IGNORECASE)
+_FORMATS = ("DEFAULT", "TEXT", "JSON")
+_NAME = r"(?:\w+|\"(?:[^\"]|\"\")*+\")"
+_END = r"\s*+;?\s*+"
+_SHOW = re.compile(
+    rf"SHOW\s+(TABLES|STORES|HOSTS|SCHEMAS|DATABASES|ALL\s+TABLES)(?:\s+(?:FROM|IN)\s+({_NAME}))?{_END}",
+    re.IGNORECASE,
+)
+_BARE_SHOW = re.compile(rf"(?:SHOW|DESCRIBE|DESC){_END}", re.IGNORECASE)
+_USE = re.compile(rf"USE\s+({_NAME}(?:\s*\.\s*{_NAME})?){_END}", re.IGNORECASE)
+SHOW_COLUMNS = re.compile(
+    rf"SHOW\s+(?:COLUMNS\s+(?:FROM|IN)\s+)?(?={_NAME}(?:\s*\.\s*{_NAME}){{0,2}}{_END}\Z)", re.IGNORECASE
+)
+"""How a SHOW begins that describes a store."""
+
+
+def parse_show(source: SourceText, begin: int) -> ParsedStatement | None:
+    """A statement about what there is, and USE of the schema that is in use anyway; None for any other."""
+    if show := _SHOW.fullmatch(source.text, begin):
+        shown = StatementClass(f"show {' '.join(fold(show[1]).split())}")
+        if show[2] is None:
+            return ParsedStatement(shown, source, None)
+        if shown is not StatementClass.SHOW_TABLES:
+            raise source.error(f"{shown.value.upper()} takes no name.", show.start(2))
+        return ParsedStatement(shown, source, None, shown_schema=_plain_name(show[2]))
+    if _BARE_SHOW.fullmatch(source.text, begin):
+        return ParsedStatement(StatementClass.SHOW_ALL_TABLES, source, None)
+    if use := _USE.fullmatch(source.text, begin):
+        names = [_plain_name(name) for name in use[1].split(".")]
+        if names not in ([CATALOG], [SCHEMA], [CATALOG, SCHEMA]):
+            raise source.not_found_error(
+                f"There is no schema {'.'.join(names)[:100]} to use: stores are in {CATALOG}.{SCHEMA}.",
+                use.start(1),
+            )
+        return ParsedStatement(StatementClass.USE, source, None)
+    return None
+
+
+def _plain_name(name: str) -> str:
+    """A name as the catalog has it, which knows small letters alone."""
+    return fold(name.strip().strip('"'))
+
+
+def explain_class(source: SourceText, found: re.Match[str]) -> tuple[StatementClass, bool]:
+    """What an EXPLAIN asks for, and whether as JSON."""
+    options = found["options"] or ""
+    formats = _FORMAT.findall(options)
+    if len(formats) > 1:
+        raise source.error("EXPLAIN has one FORMAT.", found.start("options"))
+    if formats and formats[0].upper() not in _FORMATS:
+        raise Unsupported(f"EXPLAIN has no format {formats[0]}: there are TEXT and JSON.")
+    is_json = bool(formats) and formats[0].upper() == "JSON"
+    analyzes = found["analyze"] is not None or "analy" in fold(options)
+    return (StatementClass.EXPLAIN_ANALYZE if analyzes else StatementClass.EXPLAIN), is_json
+
+
+def check_first_word(source: SourceText, body: str) -> None:
+    """Refuse what begins with a word that no reading statement begins with."""
+    word = _WORD.match(body, blanks_end(body, 0))
+    if word is None:
+        raise InvalidInput("The statement is empty: write one, such as SHOW TABLES.")
+    if fold(word[0]) not in _READS:
+        if word[0].isalpha():
+            raise Unsupported(
+                f"{word[0].upper()} is not supported: statements only read "
+                "(SELECT, WITH, VALUES, FROM, SHOW TABLES, SHOW STORES, SHOW HOSTS, DESCRIBE, EXPLAIN, USE)."
+            )
+        raise source.error(f"A statement cannot start with {word[0]!r}.", word.start())
