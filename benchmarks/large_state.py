@@ -38,7 +38,8 @@ from benchmarks.workload import check, key_values, rows_of
 from engine.changelog import Changelog, StoreAppender, open_appender
 from engine.errors import Unavailable
 from engine.model.schema import Epoch, GroupName, define_store
-from engine.replica.follower import Follower, FollowerOptions
+from engine.replica.follower import Follower
+from engine.replica.follower_options import FollowerOptions
 from engine.state.state_options import MIB, StateOptions
 from engine.state.state_view import StateView
 from flight_server.client.client import Client

@@ -12,7 +12,8 @@ from pathlib import Path
 from benchmarks.workload import STORE, Expected, KeyType, append_all, fill_store, random_upserts
 from engine.changelog import Changelog, StoreAppender
 from engine.model.schema import Epoch, GroupName
-from engine.replica.follower import Follower, FollowerOptions
+from engine.replica.follower import Follower
+from engine.replica.follower_options import FollowerOptions
 from engine.state.state_options import StateOptions
 from flight_server.host.process import SWITCH_INTERVAL_SECONDS, settle
 

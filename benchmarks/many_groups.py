@@ -34,7 +34,8 @@ from engine.changelog.epochs import Epochs
 from engine.changelog.layout import commit_path
 from engine.changelog.objects import Objects, open_objects
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition, define_store
-from engine.replica.follower import Follower, FollowerOptions
+from engine.replica.follower import Follower
+from engine.replica.follower_options import FollowerOptions
 from engine.replica.open_files import (
     FILES_A_PARTITION,
     OTHER_FILES,

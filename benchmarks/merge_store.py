@@ -42,7 +42,8 @@ from engine.changelog import Changelog, open_appender
 from engine.model.kinds import Behaviour
 from engine.model.schema import GroupName, define_store
 from engine.replica.compactor import REST_SECONDS
-from engine.replica.follower import Follower, FollowerOptions
+from engine.replica.follower import Follower
+from engine.replica.follower_options import FollowerOptions
 from engine.service import QueryService
 from spark_pipeline import LiveStateSink, merged
 

@@ -36,7 +36,8 @@ from benchmarks.workload import EPOCH_ROWS, GENRES, KEYS, PARTITIONS, Numbers, c
 from engine.changelog import Changelog, open_appender
 from engine.model.kinds import Behaviour
 from engine.model.schema import Epoch, GroupName, define_store
-from engine.replica.follower import Follower, FollowerOptions
+from engine.replica.follower import Follower
+from engine.replica.follower_options import FollowerOptions
 from engine.service import QueryService
 
 CALLS = 300

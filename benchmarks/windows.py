@@ -35,7 +35,8 @@ from benchmarks.workload import PARTITIONS
 from engine.changelog import Changelog, StoreAppender, open_appender
 from engine.model.kinds import Behaviour, Retention
 from engine.model.schema import GroupName, StoreDefinition, define_store
-from engine.replica.follower import Follower, FollowerOptions
+from engine.replica.follower import Follower
+from engine.replica.follower_options import FollowerOptions
 from engine.service import QueryService
 from engine.state.state_options import StateOptions
 

@@ -3,98 +3,48 @@
 from __future__ import annotations
 
 import logging
-import os
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from threading import Condition, Event, Lock, Thread
 
 from engine.changelog import Catalog, Changelog, Decision, StoreDrop
-from engine.changelog.kept_catalog import KeptCatalog
 from engine.cluster.reports import GroupReport, StoreReport
 from engine.errors import LivestateError, Unavailable
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
-from engine.processes.scheduling import lower_priority, take_long_turns
 from engine.replica.compactor import Compactor
-from engine.replica.data_directory import claim, is_data_directory, keep_catalog, kept_catalog
 from engine.replica.figures import ReplicaFigures
+from engine.replica.follower_options import FollowerOptions
 from engine.replica.group import FollowedGroup
-from engine.replica.group_setup import GroupSetup, every_partition
+from engine.replica.group_setup import GroupSetup
 from engine.replica.group_views import Retention
 from engine.replica.news_watch import NewsWatch
 from engine.replica.open_files import FileNeed, raise_open_files_limit
 from engine.replica.progress_watch import ProgressWatch
-from engine.replica.scrubber import Scrubber, ScrubOptions, ScrubStatus
-from engine.replica.snapshotter import SnapshotOptions, Snapshotter
+from engine.replica.scrubber import Scrubber, ScrubStatus
+from engine.replica.snapshotter import Snapshotter
 from engine.replica.store_catalog import StoreCatalog
+from engine.replica.store_search import StoreSearch
 from engine.replica.store_status import group_status, unreadable_status
 from engine.replica.task_runner import Task, TaskRunner, Work
 from engine.replica.turn_table import TurnTable
 from engine.replica.turns import Lane, Turn
+from engine.replica.worker_pools import WorkerPools
 from engine.scan import StoreStatus, StoreView
 from engine.state.cache import ColumnCache
 from engine.state.rocks import shared_options
-from engine.state.state_options import MIB, StateOptions
 
 _log = logging.getLogger(__name__)
 
-SECONDS_BETWEEN_SEARCHES = 1.0
-"""How often stores without a first epoch are looked for."""
 SECONDS_BETWEEN_RELEASES = 1.0
 """How often a group gives space back, and writes what small epochs have left in memory."""
-OPEN_THREADS = 8
 QUICK_PARTITIONS = 64
 """Partitions that are opened at once by a thread that other groups wait for."""
-
-
-def usable_cores() -> int:
-    """How many cores this process may use, and 2 at least: who waits for the disk needs none."""
-    return max(2, len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 2)
-
-
-@dataclass(frozen=True)
-class FollowerOptions:
-    """How a host follows the changelog.
-
-    Attributes:
-        poll_seconds: How often it looks for an epoch that it was not told of; more often for that of a group
-            that had one lately, where a look waits for nothing.
-        apply_threads: How many partitions are applied, or opened, side by side.
-        compaction_threads: How many partitions are compacted side by side, beside that.
-        groups_looked_at: How many groups the changelog is asked for at once.
-        groups_built: How many groups are built at once.
-        large_epochs: How many groups that can be read take an epoch at once that is large.
-        retry_seconds: How long it waits after a failure before it tries the same again; longer, the more
-            often it has failed.
-        state: Sizes of partition state.
-        held: Which partitions of a store this host holds; all by default. Asked once for each store.
-        retention_seconds: How long an epoch stays readable after a newer one.
-        retained_epochs: How many epochs stay readable at most.
-        retained_bytes: Memory for what only epochs before the newest need, at most; an estimate.
-        snapshots: When snapshots are written into the changelog, and what stays before them.
-        scrubs: How what is stored is read, to find what is damaged.
-    """
-
-    poll_seconds: float = 0.05
-    apply_threads: int = field(default_factory=usable_cores)
-    compaction_threads: int = field(default_factory=usable_cores)
-    groups_looked_at: int = 8
-    groups_built: int = 4
-    large_epochs: int = 2
-    retry_seconds: float = 1.0
-    state: StateOptions = field(default_factory=StateOptions)
-    held: Callable[[StoreDefinition], Collection[PartitionId]] = every_partition
-    retention_seconds: float = 10.0
-    retained_epochs: int = 256
-    retained_bytes: int = 128 * MIB
-    snapshots: SnapshotOptions = field(default_factory=SnapshotOptions)
-    scrubs: ScrubOptions = field(default_factory=ScrubOptions)
 
 
 class Follower:
@@ -132,25 +82,14 @@ class Follower:
         self._damaged_names: Collection[StoreName] = frozenset()
         self._deleted: dict[GroupName, int] = {}
         self._listeners: tuple[Callable[[], None], ...] = ()
-        self._searched_at = 0.0
-        self._has_changelog = False
-        self._is_away = False
-        self._kept: KeptCatalog | None = None
         self._has_caught_up = False
-        # Set when stores are to be looked for now, however short ago that was.
-        self._is_search_due = Event()
         self._stopping = Event()
+        self._search = StoreSearch(changelog, directory, self._stopping)
         self._moved = Condition()
         self._renewing, self._telling = Lock(), Lock()
         self._tasks = TaskRunner(self._options.retry_seconds)
         self._turns = TurnTable()
-        self._appliers = ThreadPoolExecutor(self._options.apply_threads, "apply", take_long_turns)
-        # Nobody who opens waits for those who build, and no build for one that is stuck.
-        threads = max(self._options.apply_threads, self._options.groups_built)
-        self._builders = ThreadPoolExecutor(threads, "build", lower_priority)
-        self._large_workers = ThreadPoolExecutor(self._options.large_epochs, "large epoch", lower_priority)
-        # Who opens waits for the disk, more than for a processor.
-        self._openers = ThreadPoolExecutor(max(OPEN_THREADS, self._options.apply_threads), "open")
+        self._pools = WorkerPools(self._options)
         self._snapshotter = Snapshotter(changelog, self._options.snapshots, now)
         self._compactor = Compactor(
             self._options.compaction_threads, self._tasks, self._stopping, self._turns
@@ -181,15 +120,15 @@ class Follower:
             shared_options=shared_options(options.state),
             held=options.held,
             retention=Retention(options.retention_seconds, options.retained_epochs, options.retained_bytes),
-            workers=self._appliers,
+            workers=self._pools.appliers,
             request_compaction=self._compactor.submit,
             take_snapshot=self._snapshotter.take,
             snapshot_after=options.snapshots.after_bytes,
             now=self._now,
             clock=time.monotonic,
-            builders=self._builders,
-            large_workers=self._large_workers,
-            openers=self._openers,
+            builders=self._pools.builders,
+            large_workers=self._pools.large_workers,
+            openers=self._pools.openers,
             stopping=self._stopping,
             open_files=raise_open_files_limit(),
         )
@@ -207,10 +146,12 @@ class Follower:
         try:
             self._look_for_stores()
         except Unavailable as error:
-            if not self._recall_stores():
+            kept = self._search.recall()
+            if kept is None:
                 raise
+            self._take_catalog(kept)
             _log.warning("%s The host serves what it has, and looks for the changelog again.", error.message)
-        if not self._has_changelog:
+        if not self._search.has_changelog:
             _log.warning(
                 "There is no changelog at %s yet: nothing was ever written there. Until something is, "
                 "statements are refused. "
@@ -238,7 +179,7 @@ class Follower:
         next start. Views that queries still hold answer from the cache alone from here on.
         """
         self._stopping.set()
-        self._is_search_due.set()
+        self._search.request()
         self._turns.close()
         for thread in self._threads:
             if thread.is_alive():
@@ -248,10 +189,7 @@ class Follower:
         self._snapshotter.stop()
         self._scrubber.stop()
         self._compactor.shutdown()
-        self._appliers.shutdown()
-        self._builders.shutdown()
-        self._large_workers.shutdown()
-        self._openers.shutdown()
+        self._pools.shutdown()
         for group in self._groups.values():
             group.close()
 
@@ -263,7 +201,7 @@ class Follower:
                 here is looked for. None: anything can be new, stores and what names mean included.
         """
         if group not in self._groups:
-            self._is_search_due.set()
+            self._search.request()
         self._turns.request_all(group)
 
     def scrub(self, rate_bytes: float | None = None) -> ScrubStatus:
@@ -403,7 +341,7 @@ class Follower:
     def _add_stores(self, group: FollowedGroup, definitions: Collection[StoreDefinition]) -> bool:
         """Open what is new of a group: see `FollowedGroup.add_stores`."""
         others = [each.file_need for each in list(self._groups.values()) if each is not group]
-        return group.add_stores(definitions, is_away=self._is_away, others=sum(others, FileNeed()))
+        return group.add_stores(definitions, is_away=self._search.is_away, others=sum(others, FileNeed()))
 
     def _refresh(self, group: FollowedGroup) -> bool:
         """Show what was compacted, and what could not be shown before: a group without news has nothing
@@ -430,59 +368,16 @@ class Follower:
         """Look for stores now and then, and at once if one is announced, unless that has just failed."""
         task = Task(Work.SEARCH)
         while not self._stopping.is_set():
-            pause = self._searched_at + SECONDS_BETWEEN_SEARCHES - time.monotonic()
-            waker = self._stopping if self._tasks.is_failing(task) else self._is_search_due
-            if pause > 0:
-                waker.wait(pause)
+            self._search.wait(is_failing=self._tasks.is_failing(task))
             if not self._stopping.is_set():
                 self._tasks.run(task, self._look_for_stores)
                 if self._scrubber.is_due:
                     self.scrub()
 
     def _look_for_stores(self) -> None:
-        # Before the look: what is announced meanwhile may have come behind it, and makes another one due.
-        self._is_search_due.clear()
-        try:
-            self._find_new_stores()
-        except BaseException:
-            self._is_search_due.set()
-            raise
-        finally:
-            self._searched_at = time.monotonic()
-
-    def _find_new_stores(self) -> None:
         """Have what is new in the changelog opened by the turns of its groups."""
-        identity = self._changelog.identity(is_fresh=True)
-        if identity is None and is_data_directory(self._setup.directory):
-            raise Unavailable(
-                "The changelog that this host's data directory belongs to is not there: make it available "
-                "to the host again, or correct the host's --changelog."
-            )
-        claim(self._setup.directory, identity)
-        self._changelog.note_return()
-        self._is_away = False
-        self._take_catalog(self._changelog.readable_catalog())
-        self._has_changelog = identity is not None
-        self._keep_catalog()
-
-    def _recall_stores(self) -> bool:
-        """Have the stores opened that this host has kept, while the changelog is away; whether there are
-        any.
-        """
-        kept = kept_catalog(self._setup.directory)
-        if kept is None:
-            return False
-        self._changelog.recall(kept)
-        self._is_away = self._has_changelog = True
-        self._take_catalog(self._changelog.readable_catalog())
-        return True
-
-    def _keep_catalog(self) -> None:
-        """Keep what is known of stores, for a start without the changelog."""
-        catalog = self._changelog.kept_catalog()
-        if catalog is not None and catalog != self._kept:
-            keep_catalog(self._setup.directory, catalog)
-            self._kept = catalog
+        with self._search.look() as catalog:
+            self._take_catalog(catalog)
 
     def _take_catalog(self, catalog: Catalog) -> None:
         """Have what is new opened by the turns of its groups."""
@@ -599,7 +494,7 @@ class Follower:
 
     def tables(self) -> Mapping[StoreName, StoreDefinition]:
         """As `StoreSource.tables`."""
-        if not self._has_changelog:
+        if not self._search.has_changelog:
             raise Unavailable(
                 "The changelog that this host follows does not exist yet, as nothing was ever written to it: "
                 "start the job that writes it, "
@@ -643,7 +538,7 @@ class Follower:
         """
         groups = list(self._groups.values())
         self._has_caught_up = self._has_caught_up or (
-            self._has_changelog and all(group.has_caught_up for group in groups)
+            self._search.has_changelog and all(group.has_caught_up for group in groups)
         )
         return self._has_caught_up
 

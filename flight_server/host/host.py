@@ -26,7 +26,8 @@ from engine.cluster.reports import GroupReport, HostName
 from engine.errors import DeadlineExceeded, InvalidInput, Unavailable
 from engine.model.schema import GroupName
 from engine.replica.data_directory import check_no_changelog
-from engine.replica.follower import Follower, FollowerOptions
+from engine.replica.follower import Follower
+from engine.replica.follower_options import FollowerOptions
 from engine.service import QueryOptions, QueryService
 from flight_server.client.connection_options import ConnectionOptions, can_be_sent, read_certificates
 from flight_server.client.secret_files import read_secret, read_secret_text

@@ -15,7 +15,7 @@ from engine.changelog.snapshot import snapshot_retention
 from engine.cluster.deployment import Deployment, HostEntry, parse_deployment
 from engine.cluster.reports import HostName
 from engine.errors import InvalidInput
-from engine.replica.follower import FollowerOptions
+from engine.replica.follower_options import FollowerOptions
 from engine.replica.scrubber import MIB, ScrubOptions
 from engine.replica.snapshotter import SnapshotOptions
 from engine.service import QueryOptions

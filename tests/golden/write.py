@@ -26,7 +26,8 @@ from engine.model.kinds import Behaviour, Function, KeyValue, Merge, MergedColum
 from engine.model.migration import parse_changes
 from engine.model.schema import GroupName, StoreDefinition, StoreName, define_store
 from engine.producers.partial_rows import partial_rows
-from engine.replica.follower import Follower, FollowerOptions
+from engine.replica.follower import Follower
+from engine.replica.follower_options import FollowerOptions
 from engine.replica.snapshotter import SnapshotOptions
 from engine.state.rocks import Rocks
 from engine.state.state_options import StateOptions

@@ -21,7 +21,8 @@ from typing import cast
 
 from engine.changelog import Changelog
 from engine.model.migration import Change, DropColumn, RenameColumn, parse_changes
-from engine.replica.follower import Follower, FollowerOptions
+from engine.replica.follower import Follower
+from engine.replica.follower_options import FollowerOptions
 from engine.state.state_options import StateOptions
 from tests.oracle.datasets import Dataset, make_dataset, spread
 from tests.oracle.keys import key_fault

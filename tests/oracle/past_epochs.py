@@ -22,7 +22,7 @@ import pyarrow as pa
 from engine.changelog import Changelog
 from engine.model.read_point import AsOfEpoch, ReadPoint
 from engine.model.schema import Epoch, GroupName
-from engine.replica.follower import FollowerOptions
+from engine.replica.follower_options import FollowerOptions
 from engine.service import Session
 from engine.state.state_options import StateOptions
 from tests.oracle.datasets import Dataset, make_dataset, spread

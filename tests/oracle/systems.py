@@ -27,7 +27,7 @@ from engine.model.schema import Epoch, GroupName, StoreDefinition
 from engine.plan.split.rules import RULES
 from engine.plan.split.selectivity import ColumnSize
 from engine.plan.split.sizes import Sizes, StoreSize
-from engine.replica.follower import FollowerOptions
+from engine.replica.follower_options import FollowerOptions
 from engine.service import DEFAULT_SESSION, QueryService, Session
 from engine.state.state_options import StateOptions
 from flight_server.wire.fragment_messages import FragmentTicket, parse_fragment

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from engine.changelog import Changelog
 from engine.cluster.reports import HostName
-from engine.replica.follower import FollowerOptions
+from engine.replica.follower_options import FollowerOptions
 from engine.service import QueryService
 from engine.state.state_options import StateOptions
 from flight_server.client.client import Client

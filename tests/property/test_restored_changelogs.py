@@ -23,7 +23,7 @@ from engine.changelog.store_drops import drop_store
 from engine.errors import LivestateError, Unavailable
 from engine.model.partitioning import partition_of
 from engine.model.schema import Epoch, PartitionId
-from engine.replica import catch_up, follower
+from engine.replica import catch_up, store_search
 from engine.replica.follower import Follower
 from engine.replica.group_setup import ASIDE
 from engine.state.partition import PartitionStore
@@ -43,7 +43,7 @@ def _look_often(monkeypatch: pytest.MonkeyPatch) -> None:
     """
     monkeypatch.setattr(catch_up, "SECONDS_BETWEEN_DOUBTS", 0.05)
     monkeypatch.setattr(amendments, "SECONDS_BETWEEN_CHECKS", 0.05)
-    monkeypatch.setattr(follower, "SECONDS_BETWEEN_SEARCHES", 0.05)
+    monkeypatch.setattr(store_search, "SECONDS_BETWEEN_SEARCHES", 0.05)
 
 
 def rows(amounts: Amounts) -> pa.Table:

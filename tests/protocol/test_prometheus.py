@@ -23,7 +23,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from engine.changelog import Changelog, append_table
 from engine.cluster.reports import HostName
 from engine.errors import NotFound
-from engine.replica.follower import FollowerOptions
+from engine.replica.follower_options import FollowerOptions
 from engine.replica.snapshotter import SnapshotOptions
 from flight_server.client.client import Client
 from flight_server.host.host import Host

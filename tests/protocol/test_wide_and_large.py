@@ -19,7 +19,7 @@ from pyarrow import flight
 
 from engine.changelog import Changelog, open_appender
 from engine.model.schema import define_store
-from engine.replica.follower import FollowerOptions
+from engine.replica.follower_options import FollowerOptions
 from engine.state.state_options import MIB, StateOptions
 from flight_server.client.client import Client
 from flight_server.host.host import Host, HostOptions

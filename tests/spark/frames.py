@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from engine.replica.follower import FollowerOptions
+from engine.replica.follower_options import FollowerOptions
 from flight_server.host.host import Host, HostOptions
 from tests.support.started_host import start_host
 from tests.support.typed_rows import FIELDS, NOON, VALUES

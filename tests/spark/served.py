@@ -9,7 +9,7 @@ from typing import Any
 
 from engine.changelog import Changelog
 from engine.model.schema import GroupName
-from engine.replica.follower import FollowerOptions
+from engine.replica.follower_options import FollowerOptions
 from engine.service import QueryService
 from tests.support.following import run_follower
 

@@ -23,7 +23,7 @@ from engine.model.migration import parse_changes
 from engine.model.partitioning import partition_of
 from engine.model.schema import Epoch, define_store
 from engine.replica.catch_up import CatchUpState
-from engine.replica.follower import FollowerOptions
+from engine.replica.follower_options import FollowerOptions
 from engine.replica.group_reporter import GroupReporter
 from flight_server.host.host import HostOptions
 from spark_pipeline import LiveStateSource, lease, register

@@ -19,7 +19,8 @@ import pytest
 
 from engine.changelog import Changelog, StoreAppender, open_appender
 from engine.model.schema import Epoch, GroupName
-from engine.replica.follower import Follower, FollowerOptions
+from engine.replica.follower import Follower
+from engine.replica.follower_options import FollowerOptions
 from engine.scan import StoreSource
 from engine.service import QueryService
 from engine.state.state_options import StateOptions

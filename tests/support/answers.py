@@ -12,7 +12,7 @@ import pyarrow as pa
 from engine.changelog import Changelog
 from engine.cluster.reports import HostName
 from engine.model.schema import Epoch
-from engine.replica.follower import FollowerOptions
+from engine.replica.follower_options import FollowerOptions
 from tests.support.local_cluster import Cluster, following_cluster, host_names
 from tests.support.waiting import PATIENCE_SECONDS
 

@@ -11,7 +11,8 @@ import pyarrow.compute as pc
 
 from engine.changelog import Changelog
 from engine.model.schema import GroupName, StoreDefinition, define_store
-from engine.replica.follower import Follower, FollowerOptions
+from engine.replica.follower import Follower
+from engine.replica.follower_options import FollowerOptions
 from engine.scan import LIVE_COLUMN, StoreView
 from engine.state.state_options import StateOptions
 

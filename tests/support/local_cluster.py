@@ -27,7 +27,8 @@ from engine.coordinator.deployment_hosts import DeploymentHosts
 from engine.errors import Unavailable
 from engine.exec.query_result import QueryResult
 from engine.model.schema import Epoch, GroupName, StoreDefinition
-from engine.replica.follower import Follower, FollowerOptions
+from engine.replica.follower import Follower
+from engine.replica.follower_options import FollowerOptions
 from engine.scan import StoreSource
 from engine.service import QueryOptions, QueryService
 from flight_server.wire.dictionary_encoding import Repeated, decode

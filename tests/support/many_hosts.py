@@ -9,7 +9,7 @@ from pathlib import Path
 from engine.changelog import Changelog, append_table
 from engine.cluster.deployment import Deployment, HostEntry
 from engine.cluster.reports import HostName
-from engine.replica.follower import FollowerOptions
+from engine.replica.follower_options import FollowerOptions
 from engine.service import QueryOptions
 from flight_server.client.client import Client
 from flight_server.host.host import Host, HostOptions

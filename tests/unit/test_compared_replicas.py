@@ -18,7 +18,8 @@ from engine.changelog.snapshot import EPOCH_WEIGHT, HostChecksums, disputed_part
 from engine.errors import LivestateError
 from engine.model.row_checksum import RowChecksum
 from engine.model.schema import Epoch, PartitionId, StoreName
-from engine.replica.follower import Follower, FollowerOptions
+from engine.replica.follower import Follower
+from engine.replica.follower_options import FollowerOptions
 from engine.replica.group_setup import ASIDE
 from engine.replica.snapshotter import SnapshotOptions
 from engine.state.formats import encode_block

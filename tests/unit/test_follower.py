@@ -364,7 +364,7 @@ TOLD = replace(OPTIONS, poll_seconds=600.0)
 @pytest.fixture
 def seldom_searched(monkeypatch: pytest.MonkeyPatch) -> None:
     """Stores are not looked for again by themselves."""
-    monkeypatch.setattr("engine.replica.follower.SECONDS_BETWEEN_SEARCHES", 600.0)
+    monkeypatch.setattr("engine.replica.store_search.SECONDS_BETWEEN_SEARCHES", 600.0)
 
 
 def commit_first(changelog: Changelog, group: str) -> tuple[GroupName, Epoch]:

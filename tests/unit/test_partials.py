@@ -16,7 +16,8 @@ from engine.errors import InvalidInput
 from engine.model.kinds import Behaviour, Function, Merge, MergedColumn
 from engine.model.schema import GroupName, StoreDefinition, StoreName, define_store
 from engine.producers.partial_rows import partial_rows
-from engine.replica.follower import Follower, FollowerOptions
+from engine.replica.follower import Follower
+from engine.replica.follower_options import FollowerOptions
 from engine.service import QueryService
 from flight_server.cli.load import LoadOptions, load_file
 from tests.support.seeds import seeded_generator

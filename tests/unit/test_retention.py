@@ -19,7 +19,8 @@ from engine.errors import LimitExceeded, NotFound, Unavailable
 from engine.model.partitioning import partition_of
 from engine.model.schema import Epoch, GroupName, PartitionId
 from engine.replica import group_views
-from engine.replica.follower import Follower, FollowerOptions
+from engine.replica.follower import Follower
+from engine.replica.follower_options import FollowerOptions
 from engine.scan import RowFilter
 from engine.state.state_options import StateOptions
 from tests.support import following as support

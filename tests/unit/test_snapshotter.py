@@ -26,7 +26,8 @@ from engine.cluster.reports import HostName
 from engine.errors import Unavailable
 from engine.model.kinds import Behaviour, Retention
 from engine.model.schema import Epoch, PartitionId, StoreDefinition, define_store
-from engine.replica.follower import Follower, FollowerOptions
+from engine.replica.follower import Follower
+from engine.replica.follower_options import FollowerOptions
 from engine.replica.group_setup import ASIDE
 from engine.replica.snapshotter import SnapshotOptions
 from tests.support.following import GROUP, OPTIONS, contents, define, run_follower

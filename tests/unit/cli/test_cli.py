@@ -17,7 +17,7 @@ import pytest
 
 from engine.changelog import Changelog, append_table
 from engine.model.schema import define_store
-from engine.replica.follower import FollowerOptions
+from engine.replica.follower_options import FollowerOptions
 from flight_server.cli.main import main
 from flight_server.client.client import Client
 from flight_server.client.connection_options import ConnectionOptions

@@ -18,7 +18,8 @@ from engine.exec.query_result import QueryResult
 from engine.model.read_point import AsOfEpoch, ReadPoint
 from engine.model.schema import Epoch, GroupName, PartitionId
 from engine.replica import catch_up
-from engine.replica.follower import Follower, FollowerOptions
+from engine.replica.follower import Follower
+from engine.replica.follower_options import FollowerOptions
 from engine.service import QueryService, Session
 from tests.support.following import GROUP, PARTITIONS, define
 from tests.support.local_cluster import Cluster, following_cluster

@@ -23,7 +23,8 @@ from engine.exec.read_metadata import EpochRead
 from engine.model.migration import parse_changes
 from engine.model.read_point import AsOfEpoch, ReadPoint
 from engine.model.schema import Epoch, GroupName, StoreName, define_store
-from engine.replica.follower import Follower, FollowerOptions
+from engine.replica.follower import Follower
+from engine.replica.follower_options import FollowerOptions
 from engine.service import QueryOptions, QueryService, Session
 from engine.statements.request import Request
 from tests.support.following import run_follower

@@ -26,7 +26,8 @@ from engine.model.read_point import AsOfEpoch, ReadPoint
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName, define_store
 from engine.model.table_shapes import TableShape
 from engine.replica import catch_up
-from engine.replica.follower import Follower, FollowerOptions
+from engine.replica.follower import Follower
+from engine.replica.follower_options import FollowerOptions
 from engine.service import QueryOptions, QueryService, Session
 from engine.statements.shapes import Shapes
 from tests.support.following import run_follower
@@ -336,7 +337,7 @@ def _partitions(songs: range) -> list[int]:
 @pytest.fixture
 def apart(changelog: Changelog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Apart]:
     # A host that hears of the migration by itself moves on.
-    monkeypatch.setattr("engine.replica.follower.SECONDS_BETWEEN_SEARCHES", 3600.0)
+    monkeypatch.setattr("engine.replica.store_search.SECONDS_BETWEEN_SEARCHES", 3600.0)
     appender = open_appender(changelog, [PLAYS, TITLES])
     before = appender.append(plays(1)).epoch
     with following_cluster(changelog, tmp_path / "hosts", host_names(2), HOLDING, OPTIONS) as cluster:

@@ -19,7 +19,7 @@ from engine.changelog import Changelog, open_appender
 from engine.cluster.fragments import FragmentRequest
 from engine.errors import LivestateError
 from engine.model.schema import GroupName, define_store
-from engine.replica.follower import FollowerOptions
+from engine.replica.follower_options import FollowerOptions
 from engine.service import QueryService, Session
 from engine.state.state_options import StateOptions
 from tests.support.local_cluster import Cluster, following_cluster, host_names, memory_cluster

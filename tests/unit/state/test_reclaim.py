@@ -14,7 +14,7 @@ from engine.changelog import Changelog, open_appender
 from engine.model.kinds import Behaviour, Retention
 from engine.model.schema import Epoch, GroupName, PartitionId, define_store
 from engine.replica import compactor
-from engine.replica.follower import FollowerOptions
+from engine.replica.follower_options import FollowerOptions
 from engine.state.cache import ColumnCache
 from engine.state.formats import SegmentId, segment_key
 from engine.state.partition import PartitionStore
