@@ -12,12 +12,12 @@ from engine.coordinator.result_metadata import DISTRIBUTED, moved_bytes
 from engine.model.schema import PartitionId
 from engine.plan.explain import explain_pruned
 from engine.plan.partition_pruning import Partitions
-from engine.plan.plans import wanted_rows
 from engine.plan.query_text import QueryText
 from engine.plan.split.explain_split import explain_split
 from engine.plan.split.sizes import Sizes, wanted_rows_of
 from engine.plan.statement import ReadyStatement
 from engine.plan.values import Arguments
+from engine.plan.wanted_rows import wanted_rows
 
 
 def whole_lines(

@@ -31,10 +31,10 @@ from engine.exec.joined_keys import narrow_by_joins
 from engine.model.schema import StoreName
 from engine.model.sql_types import sql_type
 from engine.plan.explain import ReadExplained
-from engine.plan.plans import wanted_rows
 from engine.plan.query_text import ReadColumn, StandIn, text_over_scans
 from engine.plan.statement import ReadyStatement
 from engine.plan.values import Arguments
+from engine.plan.wanted_rows import wanted_rows
 from engine.scan import EVERYTHING, RowFilter, Scan, StoreView
 from engine.sql.bind import BoundStatement, StoreReference
 from engine.sql.output_names import has_derived_names

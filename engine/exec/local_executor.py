@@ -30,17 +30,10 @@ from engine.model.schema import StoreName
 from engine.plan.arguments import TIME_TYPE, argument_types
 from engine.plan.explain import explain
 from engine.plan.key_lookup import KeyLookup
-from engine.plan.plans import (
-    CountPlan,
-    EnginePlan,
-    RowJoinPlan,
-    RowSelection,
-    RowsPlan,
-    SummaryPlan,
-    row_selection,
-)
+from engine.plan.plans import CountPlan, EnginePlan, RowJoinPlan, RowsPlan, SummaryPlan
 from engine.plan.row_widths import RowWidths
 from engine.plan.statement import ReadyStatement
+from engine.plan.wanted_rows import RowSelection, row_selection
 from engine.scan import StoreSource
 from engine.sql.diagnose import diagnose
 from engine.sql.read_columns import has_columns_of_rows

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from engine.exec.kernels import live_batches, passing_rows, read_selected
-from engine.plan.plans import KeyOrder, RowSelection
+from engine.plan.plans import KeyOrder
+from engine.plan.wanted_rows import RowSelection
 from engine.scan import LIVE_COLUMN, KeyRange, Scan, ScanStatistics, StoreView
 
 MOST_ROWS = 1 << 17

@@ -16,9 +16,9 @@ import pyarrow as pa
 
 from engine.model.partitioning import partitions_of
 from engine.model.schema import PartitionId, StoreDefinition, StoreName
-from engine.plan.plans import wanted_rows
 from engine.plan.predicates import Predicate
 from engine.plan.values import Arguments
+from engine.plan.wanted_rows import wanted_rows
 from engine.scan import Interval, RowFilter
 from engine.sql.bind import StoreReference
 

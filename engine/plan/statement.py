@@ -18,7 +18,8 @@ from engine.plan.key_joins import KeyJoin, key_joins
 from engine.plan.key_lookup import KeyLookup, key_list_lookup, key_lookup
 from engine.plan.logical.logical_plan import logical_plan
 from engine.plan.logical.plan import LogicalPlan
-from engine.plan.plans import EnginePlan, Plan, RowsPlan, plan
+from engine.plan.plan_choice import plan
+from engine.plan.plans import EnginePlan, Plan, RowsPlan
 from engine.plan.predicates import OPAQUE, Predicate, computed_operands
 from engine.plan.query_text import engine_text
 from engine.plan.values import Computed

@@ -6,9 +6,11 @@ import pyarrow as pa
 import pytest
 
 from engine.model.schema import StoreDefinition, define_store
-from engine.plan.plans import RowSelection, RowsPlan, plan, row_selection
+from engine.plan.plan_choice import plan
+from engine.plan.plans import RowsPlan
 from engine.plan.row_tests import AllTests, columns_of
 from engine.plan.values import Arguments
+from engine.plan.wanted_rows import RowSelection, row_selection
 from engine.sql.bind import bind
 from engine.sql.literals import lift
 from engine.sql.parse import parse
