@@ -23,7 +23,8 @@ from benchmarks.report import Figure
 from benchmarks.setting import Setting
 from benchmarks.workload import check
 from engine.model.schema import Epoch, PartitionId, define_store
-from engine.state.cache import CacheKey, ColumnCache
+from engine.state.cache import ColumnCache
+from engine.state.cache_places import CacheKey
 from engine.state.partition import PartitionStore
 from engine.state.state_options import MIB, StateOptions
 from engine.state.state_view import StateView

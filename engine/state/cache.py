@@ -6,20 +6,15 @@ import itertools
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import repeat
 from threading import Lock
 from typing import Any, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from engine.scan import FOUND_COLUMN
-from engine.state.delete_vector import DeleteVector
-from engine.state.keys import Keys, Needle, Rows, find, find_one
-from engine.state.prefixes import FEW_NEEDLES, PrefixIndex
-from engine.state.sparse_index import SparseIndex
+from engine.state.block_table import BlockTable
+from engine.state.cache_places import WHOLE, CacheKey, ColumnPlace, SegmentPlace, TablePlace, column_place
+from engine.state.key_column import KeyColumn
 
 HELD_SHARE = 2
 """Readers hold at most one part in so many of the cache at once, so that the rest goes on working."""
@@ -29,250 +24,6 @@ LARGEST_KEY_SHARE = 0.75
 """Key columns stay in the cache as a whole while all of them together take at most this part of it."""
 MOST_TABLES = 1024
 """Tables that a segment may have."""
-WHOLE = -1
-"""Block number of the entry that holds a column's blocks joined."""
-ENCODED = -2
-"""Block number of the entry that holds them joined, in the layout of `engine.state.scan_encoding`."""
-
-
-class CacheKey(NamedTuple):
-    """What an entry is. A tuple: it is made and hashed for each column that a query reads.
-
-    Attributes:
-        partition: Number of the open partition store, from `ColumnCache.new_partition`.
-        segment: Segment id within it.
-        block: Block within the segment; `WHOLE` or `ENCODED` for all of its rows.
-        column: Number of the column, or of the sort keys; no two columns that the store ever had share one.
-    """
-
-    partition: int
-    segment: int
-    block: int
-    column: int
-
-
-class ColumnPlace(NamedTuple):
-    """Which column of which segment; the attributes are those of `CacheKey`."""
-
-    partition: int
-    segment: int
-    column: int
-
-
-def _column_place(key: CacheKey) -> ColumnPlace:
-    return ColumnPlace(key.partition, key.segment, key.column)
-
-
-class SegmentPlace(NamedTuple):
-    """Which segment; the attributes are those of `CacheKey`."""
-
-    partition: int
-    segment: int
-
-
-class TablePlace(NamedTuple):
-    """Which table of a segment: one for all segments, so that it is made once for each of them.
-
-    Attributes:
-        block: As `CacheKey.block`.
-        columns: Places of the columns in the store.
-    """
-
-    block: int
-    columns: tuple[int, ...]
-
-
-class Validity(NamedTuple):
-    """Arrow's bits that tell which values of a column are not null; a column without nulls has none.
-
-    Attributes:
-        bits: The bits.
-        first: The number of the first value's bit.
-    """
-
-    bits: npt.NDArray[np.uint8]
-    first: int
-
-    def of_rows(self, rows: Rows) -> npt.NDArray[np.bool_]:
-        """Whether the values of some rows are not null."""
-        places = rows + self.first
-        valid: npt.NDArray[np.bool_] = ((self.bits[places >> 3] >> (places & 7)) & 1).astype(np.bool_)
-        return valid
-
-
-class FixedValues(NamedTuple):
-    """A column of values that take a whole number of bytes each.
-
-    Attributes:
-        values: The values.
-        validity: Which of them are not null.
-    """
-
-    values: npt.NDArray[np.void]
-    validity: Validity | None
-
-
-class TextValues(NamedTuple):
-    """A column of texts, or of any bytes.
-
-    Attributes:
-        offsets: Where each begins, and behind the last where that ends: one more than there are.
-        data: The bytes of all.
-        validity: Which of them are not null.
-    """
-
-    offsets: npt.NDArray[np.int32]
-    data: memoryview
-    validity: Validity | None
-
-
-@dataclass(frozen=True)
-class BlockTable:
-    """Columns of one block as a table, out of which a row is cut in one step.
-
-    Attributes:
-        stored: The schema of the partition's columns; another one where the partition has another shape.
-        keys: Where the cache keeps each of them.
-        table: The columns, under the names of a result.
-    """
-
-    stored: pa.Schema
-    keys: Sequence[CacheKey]
-    table: pa.Table
-
-    def has_schema(self, schema: pa.Schema) -> bool:
-        """Whether its columns have the names, the types and the metadata of a schema."""
-        return bool(self._schema.equals(schema, check_metadata=True))
-
-    @cached_property
-    def _schema(self) -> pa.Schema:
-        return self.table.schema
-
-    @cached_property
-    def batch(self) -> pa.RecordBatch:
-        """The same as a batch, of which a row is cut out in a third of the time."""
-        return self.table.to_batches()[0]
-
-    def fixed_values(self, place: int) -> FixedValues:
-        """The values of a column of a fixed width.
-
-        Args:
-            place: Place of the column in the table.
-        """
-        found = self._fixed_values.get(place)
-        if found is None:
-            found = self._fixed_values[place] = _fixed_values(self.batch.column(place))
-        return found
-
-    def text_values(self, place: int) -> TextValues:
-        """The values of a column of texts or bytes.
-
-        Args:
-            place: Place of the column in the table.
-        """
-        found = self._text_values.get(place)
-        if found is None:
-            found = self._text_values[place] = _text_values(self.batch.column(place))
-        return found
-
-    @cached_property
-    def _fixed_values(self) -> dict[int, FixedValues]:
-        """Those that were asked for already, by their places."""
-        return {}
-
-    @cached_property
-    def _text_values(self) -> dict[int, TextValues]:
-        """Likewise."""
-        return {}
-
-    @cached_property
-    def found(self) -> pa.RecordBatch:
-        """The same behind `FOUND_COLUMN`, true for all rows: an answer to a key is cut out of it."""
-        flags = pa.repeat(pa.scalar(True), self.batch.num_rows)
-        fields = [pa.field(FOUND_COLUMN, pa.bool_(), nullable=False), *self.batch.schema]
-        return pa.RecordBatch.from_arrays([flags, *self.batch.columns], schema=pa.schema(fields))
-
-
-def _fixed_values(column: pa.Array) -> FixedValues:
-    _, data = column.buffers()
-    values = np.frombuffer(data, np.dtype(f"V{column.type.byte_width}"))
-    return FixedValues(values[column.offset : column.offset + len(column)], _validity(column))
-
-
-def _text_values(column: pa.Array) -> TextValues:
-    _, offsets, data = column.buffers()
-    return TextValues(
-        np.frombuffer(offsets, np.int32)[column.offset : column.offset + len(column) + 1],
-        memoryview(b"" if data is None else data),
-        _validity(column),
-    )
-
-
-def _validity(column: pa.Array) -> Validity | None:
-    if not column.null_count:
-        return None
-    return Validity(np.frombuffer(column.buffers()[0], np.uint8), column.offset)
-
-
-def has_fixed_width(arrow_type: pa.DataType) -> bool:
-    """Whether values of a type take a whole number of bytes each, the same for all."""
-    return bool(
-        pa.types.is_integer(arrow_type)
-        or pa.types.is_floating(arrow_type)
-        or pa.types.is_temporal(arrow_type)
-        or pa.types.is_decimal(arrow_type)
-    )
-
-
-@dataclass(frozen=True)
-class KeyColumn:
-    """The stored column that a segment's sort keys are read from, whole, and the sort keys themselves: one
-    memory, two views.
-
-    Attributes:
-        column: The stored column.
-        keys: The sort keys.
-        index: Finds many of them at once; None for binary sort keys whose prefixes do not differ.
-    """
-
-    column: pa.Array
-    keys: Keys
-    index: SparseIndex | PrefixIndex | None
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the column, and of what the index has beside it."""
-        return int(self.column.nbytes) + (self.index.nbytes if self.index else 0)
-
-    def find_one(self, needle: Needle) -> int | None:
-        """As `keys.find_one`."""
-        if isinstance(self.index, SparseIndex):
-            return self.index.find_one(needle)
-        return find_one(self.keys, needle)
-
-    def find(self, needles: Keys) -> tuple[Rows, Rows]:
-        """As `keys.find`."""
-        if isinstance(self.index, SparseIndex) or (self.index is not None and len(needles) > FEW_NEEDLES):
-            return self.index.find(needles)
-        return find(self.keys, needles)
-
-
-@dataclass(frozen=True)
-class LiveFlags:
-    """Which rows of a segment are live.
-
-    Attributes:
-        dead: By which delete vector.
-        flags: A byte a row, 1 where it is live.
-    """
-
-    dead: DeleteVector
-    flags: pa.Array
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the flags."""
-        return int(self.flags.nbytes)
 
 
 @dataclass
@@ -476,7 +227,7 @@ class ColumnCache:
     def _find_dropped(self, key: CacheKey) -> Any:
         """The entry, if it is no longer kept, and another reader holds it: one copy is enough for all."""
         with self._lock:
-            held = self._held.get(_column_place(key))
+            held = self._held.get(column_place(key))
             return None if held is None else held.dropped.get(key)
 
     def put(self, key: CacheKey, entry: Any) -> None:
@@ -494,7 +245,7 @@ class ColumnCache:
                 self._entries[key] = entry
                 self._bytes += nbytes
                 if key.block >= 0:
-                    self._blocks[_column_place(key)] += 1
+                    self._blocks[column_place(key)] += 1
             self._make_room()
 
     def hold(self, columns: Mapping[ColumnPlace, int], copied_bytes: int = 0) -> CacheHold | None:
@@ -573,7 +324,7 @@ class ColumnCache:
         if entry is not None:
             self._bytes -= entry.nbytes
             self._joined.pop(key, None)
-            column = _column_place(key)
+            column = column_place(key)
             if key.block >= 0:
                 self._count_down(column)
             held = self._held.get(column)
@@ -605,7 +356,7 @@ class ColumnCache:
         Returns:
             The entry; None where a block is not kept.
         """
-        if self._blocks.get(_column_place(whole), 0) < blocks:
+        if self._blocks.get(column_place(whole), 0) < blocks:
             return None
         keys = [whole._replace(block=block) for block in range(blocks)]
         entries = self.find_all(keys)

@@ -13,18 +13,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from engine.state.cache import (
-    ENCODED,
-    WHOLE,
-    BlockTable,
-    CacheKey,
-    ColumnCache,
-    ColumnPlace,
-    KeyColumn,
-    SegmentPlace,
-    TablePlace,
-)
+from engine.state.block_table import BlockTable
+from engine.state.cache import ColumnCache
+from engine.state.cache_places import ENCODED, WHOLE, CacheKey, ColumnPlace, SegmentPlace, TablePlace
 from engine.state.formats import BESIDE_COLUMNS, SegmentId, SegmentRecord
+from engine.state.key_column import KeyColumn
 from engine.state.partition_context import PartitionContext
 from engine.state.scan_encoding import encode
 from engine.state.stored_segment import StoredSegment

@@ -16,6 +16,7 @@ from itertools import accumulate
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from engine.state.damage import damage_error
 from engine.state.few_values import values_at
@@ -206,3 +207,21 @@ def _set_bits(rows: int, bits: Bits | None, runs: Sequence[DeadRun]) -> Bits:
     for run in runs:
         np.bitwise_or.at(together, run.rows >> 3, _BIT_OF_ROW.take(run.rows & 7))
     return together
+
+
+@dataclass(frozen=True)
+class LiveFlags:
+    """Which rows of a segment are live.
+
+    Attributes:
+        dead: By which delete vector.
+        flags: A byte a row, 1 where it is live.
+    """
+
+    dead: DeleteVector
+    flags: pa.Array
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the flags."""
+        return int(self.flags.nbytes)

@@ -10,8 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from engine.model.columns import Column
-from engine.state.cache import ColumnCache, KeyColumn
+from engine.state.cache import ColumnCache
 from engine.state.formats import KEY_COLUMN
+from engine.state.key_column import KeyColumn
 from engine.state.keys import KeyCodec, Keys
 from engine.state.prefixes import PrefixIndex
 from engine.state.sparse_index import SparseIndex

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from engine.state.cache import WHOLE, BlockTable, TablePlace, Validity, has_fixed_width
+from engine.state.block_table import BlockTable, Validity, has_fixed_width
+from engine.state.cache_places import WHOLE, TablePlace
 from engine.state.column_reader import find_tables
 from engine.state.few_values import FEW_VALUES, values_at
 from engine.state.keys import Rows

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from engine.model.schema import StoreDefinition
 from engine.scan import Interval
-from engine.state.cache import ColumnPlace
+from engine.state.cache_places import ColumnPlace
 from engine.state.column_reader import encoded_columns, scanned_columns
 from engine.state.scan_encoding import can_repeat, encode, encoded_type, repeats
 from engine.state.segment import Segment

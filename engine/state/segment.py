@@ -11,9 +11,9 @@ from functools import cached_property
 import pyarrow as pa
 
 from engine.model.distinct_sketch import Sketch
-from engine.state.cache import WHOLE, CacheKey, LiveFlags
+from engine.state.cache_places import WHOLE, CacheKey
 from engine.state.column_reader import LARGEST_JOINED_SHARE, ColumnReader
-from engine.state.delete_vector import DeleteVector
+from engine.state.delete_vector import DeleteVector, LiveFlags
 from engine.state.formats import LIVE_FLAGS, SegmentId, SegmentRecord
 from engine.state.partition_context import PartitionContext
 from engine.state.segment_keys import SegmentKeys

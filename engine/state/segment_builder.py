@@ -12,7 +12,7 @@ import pyarrow as pa
 from engine.model.distinct_sketch import NO_HASHES, Sketch, has_sketch, sketch_of
 from engine.processes.right_of_way import RIGHT_OF_WAY
 from engine.state import keys as sort_keys
-from engine.state.cache import WHOLE, CacheKey, KeyColumn
+from engine.state.cache_places import WHOLE, CacheKey
 from engine.state.formats import (
     KEY_COLUMN,
     KEY_FILTER,
@@ -22,6 +22,7 @@ from engine.state.formats import (
     block_key,
     encode_block,
 )
+from engine.state.key_column import KeyColumn
 from engine.state.key_filter import KeyFilter
 from engine.state.key_pages import encode_pages, page_rows_of
 from engine.state.keys import Keys, Rows

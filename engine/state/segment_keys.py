@@ -9,9 +9,11 @@ import numpy as np
 import pyarrow as pa
 
 from engine.state import keys as sort_keys
-from engine.state.cache import CacheKey, ColumnCache, KeyColumn
+from engine.state.cache import ColumnCache
+from engine.state.cache_places import CacheKey
 from engine.state.column_reader import ColumnReader
 from engine.state.formats import KEY_FILTER, PAGE_FENCES, SegmentRecord
+from engine.state.key_column import KeyColumn
 from engine.state.key_filter import KeyFilter
 from engine.state.keys import Keys, Needle, Rows
 from engine.state.partition_context import PartitionContext

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from engine.state import keys as sort_keys
-from engine.state.cache import WHOLE, CacheKey
+from engine.state.cache_places import WHOLE, CacheKey
 from engine.state.damage import DamagedError, damage_error
 from engine.state.formats import (
     KEY_COLUMN,

@@ -10,7 +10,9 @@ import pyarrow as pa
 import pytest
 
 from engine.model.schema import TOMBSTONE_COLUMN, Epoch, PartitionId, define_store
-from engine.state.cache import WHOLE, BlockTable, CacheKey, ColumnCache, SegmentPlace, TablePlace
+from engine.state.block_table import BlockTable
+from engine.state.cache import ColumnCache
+from engine.state.cache_places import WHOLE, CacheKey, SegmentPlace, TablePlace
 from engine.state.column_reader import LARGEST_JOINED_SHARE, cache_keys
 from engine.state.partition import PartitionStore
 from engine.state.segment import Segment

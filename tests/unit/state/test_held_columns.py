@@ -12,14 +12,8 @@ from hypothesis import strategies as st
 
 from engine.model.schema import Epoch, PartitionId, define_store
 from engine.scan import RowFilter, Scan
-from engine.state.cache import (
-    HELD_SHARE,
-    LEAST_HELD_BYTES,
-    CacheHold,
-    CacheKey,
-    ColumnCache,
-    ColumnPlace,
-)
+from engine.state.cache import HELD_SHARE, LEAST_HELD_BYTES, CacheHold, ColumnCache
+from engine.state.cache_places import CacheKey, ColumnPlace
 from engine.state.partition import PartitionStore
 from engine.state.state_options import StateOptions
 from tests.support.partitions import view_of

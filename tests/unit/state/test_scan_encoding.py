@@ -17,7 +17,8 @@ from engine.model.distinct_sketch import Sketch, sketch_of
 from engine.model.schema import TOMBSTONE_COLUMN, Epoch, PartitionId, define_store
 from engine.scan import Interval, RowFilter
 from engine.state import scan_pieces
-from engine.state.cache import ENCODED, ColumnCache
+from engine.state.cache import ColumnCache
+from engine.state.cache_places import ENCODED
 from engine.state.column_reader import LARGEST_JOINED_SHARE
 from engine.state.partition import PartitionStore
 from engine.state.scan_encoding import encode, encoded_type, repeats
