@@ -13,13 +13,9 @@ import pyarrow as pa
 
 from engine.cached_property import cached_property
 from engine.plan.logical.plan import LogicalPlan
-from engine.plan.predicates import (
-    Predicate,
-)
+from engine.plan.predicates import Predicate
 from engine.plan.row_joins import RowJoin
-from engine.plan.row_tests import (
-    NullTest,
-)
+from engine.plan.row_tests import NullTest
 from engine.plan.row_widths import RowWidths
 from engine.plan.values import Constant, Parameter
 from engine.sql.bind import BoundStatement, StoreReference

@@ -15,12 +15,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from engine.errors import InvalidInput, LivestateError, Unsupported
 from engine.sql.arrows import read_arrows
-from engine.sql.chained_calls import (
-    NotReadError,
-    chained_calls,
-    mark_chained_calls,
-    read_chained_calls,
-)
+from engine.sql.chained_calls import NotReadError, chained_calls, mark_chained_calls, read_chained_calls
 from engine.sql.dialects.meanings import say_in_engine_terms
 from engine.sql.engine_dialect import token_near
 from engine.sql.engine_spelling import write_out_literals, write_out_names
