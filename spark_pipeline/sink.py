@@ -21,11 +21,10 @@ from spark_pipeline.notify import notifiers_of
 from spark_pipeline.outputs import StoreOutput, StoreSettings, create_stores
 from spark_pipeline.row_plans import plan_rows
 from spark_pipeline.transfer import DEFAULT_DRIVER_BYTES, PathChooser, TransferPath
-from spark_pipeline.watermark import batch_planned_at, batch_watermark, has_watermark
+from spark_pipeline.watermark import batch_planned_at, batch_watermark, has_watermark, running_id
 
 _LOG = logging.getLogger(__name__)
 _QUERY_ID = "sql.streaming.queryId"
-_RUN_ID = "spark.jobGroup.id"
 
 
 @dataclass(frozen=True)
@@ -42,12 +41,16 @@ class _Run:
 
     @staticmethod
     def from_frame(frame: DataFrame) -> _Run:
-        """The run that a frame is a batch of. Spark tells its thread by local properties."""
-        context = frame.sparkSession.sparkContext
-        query_id, run_id = context.getLocalProperty(_QUERY_ID), context.getLocalProperty(_RUN_ID)
+        """The run that a frame is a batch of. A local property of the thread says of which query; the run is
+        the job group as well, but a job may have groups of its own.
+        """
+        query_id = frame.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
+        run_id = None if query_id is None else running_id(frame, query_id)
         if query_id is None or run_id is None:
             raise InvalidInput(
-                "LiveStateSink is for foreachBatch of a streaming query; use write_store for a batch frame."
+                "LiveStateSink is for foreachBatch of a streaming query; use write_store for a batch frame. "
+                "A thread that foreachBatch starts has to take over its local properties: wrap what it runs "
+                "in pyspark.inheritable_thread_target(batch.sparkSession)."
             )
         return _Run(query_id, run_id)
 

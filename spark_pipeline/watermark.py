@@ -1,4 +1,5 @@
-"""What a streaming query plans its batches with: the watermark, and when it planned them.
+"""What a streaming query plans its batches with: the watermark, and when it planned them; and which run of it
+does so.
 
 Spark fixes both before it runs a batch, and keeps them in the metadata of the batch's offsets
 (`batchWatermarkMs`, `batchTimestampMs`): a batch that is run again has what it had. A frame in `foreachBatch`
@@ -45,6 +46,17 @@ def has_watermark(frame: DataFrame, query_id: str) -> bool:
         query_id: The query.
     """
     return _declares_watermark(_running_query(frame, query_id).logicalPlan())
+
+
+def running_id(frame: DataFrame, query_id: str) -> str | None:
+    """The id of the run of a streaming query, new at each start; None where the query does not run.
+
+    Args:
+        frame: A batch's frame, in `foreachBatch`.
+        query_id: The query.
+    """
+    query = _running_query(frame, query_id)
+    return None if query is None else str(query.runId().toString())
 
 
 def _offset_metadata(frame: DataFrame, query_id: str) -> Any:

@@ -10,11 +10,12 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from pyspark import TaskContext
+from pyspark import TaskContext, inheritable_thread_target
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  the name that PySpark's own documentation gives it
@@ -108,6 +109,26 @@ def test_a_repeated_batch_changes_nothing(numbers: FileStream, uri: str, tmp_pat
     )
     assert contents(uri, "numbers") == {**before, (3,): {"number": 3, "text": "NEW"}}
     assert [commit.batch_id for commit in commits(uri, "numbers")] == [0, 1, 2, 3]
+
+
+def test_a_job_may_name_job_groups_of_its_own(numbers: FileStream, uri: str, tmp_path: Path) -> None:
+    """Spark names that of a run by the run's id. A job that names it otherwise has runs all the same."""
+    checkpoint = tmp_path / "checkpoint"
+
+    def write() -> None:
+        sink = LiveStateSink(changelog=uri, store="numbers", key=["number"])
+
+        def write_batch(batch: DataFrame, number: int) -> None:
+            batch.sparkSession.sparkContext.setJobGroup("nightly", "numbers")
+            sink(batch, number)
+
+        drain(numbers.frame(), write_batch, checkpoint, "append")
+
+    write()
+    (checkpoint / "commits" / "2").unlink()
+    (checkpoint / "commits" / ".2.crc").unlink(missing_ok=True)
+    write()
+    assert [commit.batch_id for commit in commits(uri, "numbers")] == [0, 1, 2]
 
 
 def test_a_batch_is_repeated_though_the_clock_was_set_back_before_its_commit(
@@ -222,6 +243,26 @@ def test_a_batch_is_given_to_one_sink_once(numbers: FileStream, uri: str, tmp_pa
         StreamingQueryException, match="was committed already in this run: call one sink once"
     ):
         drain(numbers.frame(), write_twice, tmp_path / "twice", "append")
+
+
+def test_two_groups_are_written_side_by_side(numbers: FileStream, uri: str, tmp_path: Path) -> None:
+    sinks = [LiveStateSink(changelog=uri, store=store, key=["number"]) for store in "ab"]
+
+    def write_plainly(batch: DataFrame, number: int) -> None:
+        with ThreadPoolExecutor() as threads:
+            list(threads.map(lambda sink: sink(batch, number), sinks))
+
+    with pytest.raises(StreamingQueryException, match=r"wrap what it runs in pyspark\.inheritable_thread"):
+        drain(numbers.frame(), write_plainly, tmp_path / "plainly", "append")
+
+    def write_both(batch: DataFrame, number: int) -> None:
+        run = inheritable_thread_target(batch.sparkSession)(lambda sink: sink(batch, number))
+        with ThreadPoolExecutor() as threads:
+            list(threads.map(run, sinks))
+
+    drain(numbers.frame(), write_both, tmp_path / "both", "append")
+    expected = sort_by_key([row for batch in numbers.added for row in batch], "number")
+    assert contents(uri, "a") == contents(uri, "b") == expected
 
 
 def test_a_new_checkpoint_makes_new_epochs(numbers: FileStream, uri: str, tmp_path: Path) -> None:
