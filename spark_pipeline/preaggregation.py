@@ -249,7 +249,9 @@ def _sum_at_limits(of: Column, data_type: DataType) -> Column:
     """
     if isinstance(data_type, LongType):
         exact = F.sum(of.cast("decimal(38,0)"))
-        return F.greatest(F.least(exact, F.lit(_MOST_BIGINT)), F.lit(_LEAST_BIGINT)).cast("bigint")
+        limited = F.greatest(F.least(exact, F.lit(_MOST_BIGINT)), F.lit(_LEAST_BIGINT)).cast("bigint")
+        # Of no value the sum is null, which Spark's own two functions pass over.
+        return F.when(exact.isNotNull(), limited)
     if isinstance(data_type, DecimalType):
         overflow = F.raise_error(F.lit("A sum of decimals has more than 38 digits: cast them to DOUBLE."))
         return F.when((F.count(of) > 0) & F.sum(of).isNull(), overflow).otherwise(F.sum(of))

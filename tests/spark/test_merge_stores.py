@@ -310,6 +310,30 @@ def test_sums_within_a_batch_stay_at_their_limits(
     assert {row["k"]: row["total"] for row in found} == {"most": 2**63 - 1, "least": -(2**63), "few": 3}
 
 
+@pytest.mark.parametrize("aggregate_first", [True, False])
+def test_of_no_value_nothing_is_known(
+    spark: SparkSession, uri: str, tmp_path: Path, aggregate_first: bool
+) -> None:
+    """Whatever the type: a batch without a value of a key says nothing of it, before and after those with."""
+    types = ["tinyint", "smallint", "int", "bigint", "float", "double", "decimal(9,2)", "decimal(38,4)"]
+    columns = [f"CAST(v AS {data_type}) AS v{place}" for place, data_type in enumerate(types)]
+    aggregates = (merged.sum, merged.min, merged.max, merged.avg)
+    kind = merged.columns(
+        **{f"{make.__name__}{place}": make(f"v{place}") for make in aggregates for place in range(len(types))}
+    )
+    for rows in (
+        "('none', NULL), ('some', NULL), ('early', 3)",
+        "('some', 3), ('some', NULL), ('early', NULL)",
+    ):
+        frame = spark.sql(f"SELECT k, {', '.join(columns)} FROM VALUES {rows} AS t(k, v)")
+        write_store(
+            frame, changelog=uri, store="known", key=["k"], kind=kind, aggregate_first=aggregate_first
+        )
+    with serve_group(uri, tmp_path / "data", "known") as service:
+        found = {row.pop("k"): set(row.values()) for row in rows_of(service, "SELECT * FROM known")}
+    assert found == {"none": {None}, "some": {3}, "early": {3}}
+
+
 def test_a_sum_of_decimals_without_room_is_refused(spark: SparkSession, uri: str) -> None:
     large = spark.sql("SELECT 'k' AS k, CAST('9e37' AS DECIMAL(38, 0)) AS v FROM range(2)")
     kind = merged.columns(total=merged.sum("v"))
