@@ -28,11 +28,10 @@ from engine.model.kinds import (
     end_of_rows,
 )
 from engine.model.schema import StoreDefinition, define_store
-from spark_pipeline.preaggregation import event_columns, partial_rows
+from spark_pipeline.preaggregation import BINARY_COLLATION, event_columns, partial_rows
 from spark_pipeline.type_mapping import arrow_schema
 from spark_pipeline.window_columns import flatten_window, named_column, window_columns
 
-_BINARY_COLLATION = "UTF8_BINARY"
 _IS_NULL = RESERVED_PREFIX + "is_null"
 
 
@@ -300,11 +299,11 @@ class StoreOutput:
             if (
                 field.name in self.key
                 and isinstance(data_type, StringType)
-                and data_type.collation != _BINARY_COLLATION
+                and data_type.collation != BINARY_COLLATION
             ):
                 cause = (
                     f"the key column {field.name} has the collation {data_type.collation}; cast it to STRING "
-                    f"COLLATE {_BINARY_COLLATION}"
+                    f"COLLATE {BINARY_COLLATION}"
                 )
                 raise InvalidInput(f"Store {self.store}: {cause}.")
 

@@ -27,6 +27,9 @@ from engine.errors import InvalidInput
 from engine.model.kinds import EMPTY_IN_SKETCHES, SKETCHES, TIMED, Function, Merge, MergedColumn, Session
 from spark_pipeline.window_columns import named_column
 
+BINARY_COLLATION = "UTF8_BINARY"
+"""Spark's collation of texts that are equal where their bytes are."""
+
 _LG_REGISTERS = 12
 _KLL_SIZE = 200
 _REMOVED = "__removed"
@@ -211,12 +214,18 @@ def _aggregates(events: DataFrame, column: MergedColumn, tombstones: str | None)
         return value if tombstones is None else F.when(_is_event(tombstones), value)
 
     data_type = events.schema[column.of].dataType if column.of else None
-    of = events_only(column.of) if column.of else None
+    of = _compared_by_bytes(events_only(column.of), data_type) if column.of else None
     by = events_only(column.by) if column.by else None
     for name, aggregate in zip(
         column.partials, _functions(column, data_type, of, by, tombstones), strict=True
     ):
         yield aggregate.alias(name)
+
+
+def _compared_by_bytes(of: Column, data_type: DataType | None) -> Column:
+    """A value as stores compare it: texts by their bytes, whatever their collation in Spark."""
+    is_collated = isinstance(data_type, StringType) and data_type.collation != BINARY_COLLATION
+    return F.collate(of, BINARY_COLLATION) if is_collated else of
 
 
 def _functions(

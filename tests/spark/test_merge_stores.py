@@ -334,6 +334,24 @@ def test_of_no_value_nothing_is_known(
     assert found == {"none": {None}, "some": {3}, "early": {3}}
 
 
+def test_texts_are_compared_by_their_bytes_whatever_their_collation(
+    spark: SparkSession, uri: str, tmp_path: Path
+) -> None:
+    frame = spark.sql(
+        "SELECT 1 AS k, collate(v, 'UTF8_LCASE') AS v, t FROM VALUES ('a', 1), ('B', 2), ('b', 3) AS t(v, t)"
+    )
+    kind = merged.columns(
+        least=merged.min("v"),
+        most=merged.max("v"),
+        latest=merged.last("v", by="t"),
+        different=merged.count_distinct("v"),
+    )
+    write_store(frame, changelog=uri, store="texts", key=["k"], kind=kind)
+    with serve_group(uri, tmp_path / "data", "texts") as service:
+        found = rows_of(service, "SELECT * FROM texts")
+    assert found == [{"k": 1, "least": "B", "most": "b", "latest": "b", "different": 3}]
+
+
 def test_a_sum_of_decimals_without_room_is_refused(spark: SparkSession, uri: str) -> None:
     large = spark.sql("SELECT 'k' AS k, CAST('9e37' AS DECIMAL(38, 0)) AS v FROM range(2)")
     kind = merged.columns(total=merged.sum("v"))
