@@ -18,7 +18,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from engine.errors import InvalidInput, LivestateError, Unavailable
+from engine.errors import InvalidInput, LivestateError, Unavailable, Unsupported
 from engine.model.sql_types import quote_identifier
 from flight_server.client.connection import HostLostError
 from spark_pipeline import lease, python_workers
@@ -88,6 +88,19 @@ class LiveStateSource(DataSource):
         except LivestateError as error:
             _refuse(error)
         return LiveStateReader(options, schema, is_whole=schema.names == self._names)
+
+    def writer(self, schema: StructType, overwrite: bool) -> NoReturn:
+        """Refuse to write: a store is its key as well, which a frame does not say."""
+        _refuse(
+            Unsupported(
+                "The data source livestate only reads: write a frame with spark_pipeline.write_store, and a "
+                "stream with foreachBatch(LiveStateSink(…))."
+            )
+        )
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> NoReturn:  # noqa: N802  as PySpark calls it
+        """Refuse to write a stream, as `writer`."""
+        self.writer(schema, overwrite)
 
 
 @dataclass

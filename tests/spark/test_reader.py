@@ -160,6 +160,25 @@ def test_sql_reads_a_view(spark: SparkSession, three: str) -> None:
     ]
 
 
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
+def test_a_frame_is_not_written_with_the_reader(spark: SparkSession, three: str, mode: str) -> None:
+    writer = spark.range(1).write.format("livestate").options(uri=three, store="plays").mode(mode)
+    with pytest.raises(
+        PySparkException, match=r"only reads: write a frame with spark_pipeline\.write"
+    ) as caught:
+        writer.save()
+    assert "Traceback" not in str(caught.value)
+
+
+def test_a_stream_is_not_written_with_the_reader(spark: SparkSession, three: str, tmp_path: Path) -> None:
+    stream = FileStream(spark, tmp_path / "songs", "song BIGINT")
+    stream.add([{"song": 1}])
+    writer = stream.frame().writeStream.format("livestate").options(uri=three, store="plays")
+    query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    with pytest.raises(PySparkException, match=r"a stream with foreachBatch\(LiveStateSink"):
+        query.processAllAvailable()
+
+
 # ---- epochs
 
 
