@@ -7,19 +7,21 @@ import sys
 import threading
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 
 from engine.access.scope import Scope
-from engine.cluster.reports import GroupReport, StoreReport
+from engine.cluster.reports import GroupReport, Progress, StoreReport
 from engine.errors import InvalidInput, NotFound
 from engine.exec.restricted_view import Projections, RestrictedView
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
 from engine.plan.row_filter import row_filter
 from engine.plan.row_tests import EVERY_ROW, RowTest
-from engine.scan import StoreSource, StoreStatus, StoreView
+from engine.scan import BuildingError, StoreSource, StoreStatus, StoreView
 
 _log = logging.getLogger(__name__)
+HIDDEN_PROBLEM = "Those who run the hosts know why."
+"""In place of a group's problem, which may name stores that are hidden."""
 _KnownMapping = tuple[Mapping[StoreName, StoreDefinition], Mapping[StoreName, StoreDefinition]]
 
 
@@ -147,7 +149,13 @@ class _RestrictedSnapshot:
         self._whole = whole
 
     def __enter__(self) -> Mapping[StoreName, StoreView]:
-        views = self._whole.__enter__()
+        try:
+            views = self._whole.__enter__()
+        except BuildingError as error:
+            # Its message has the problem of the group, and how much is to be built.
+            raise BuildingError(
+                "What is asked for is being built on this host: ask another one, or try again later."
+            ) from error
         try:
             return {name: self._stores.view(view) for name, view in views.items()}
         except BaseException:
@@ -253,7 +261,8 @@ class RestrictedSource:
     def visible_reports(
         self, groups: Mapping[GroupName, GroupReport], stores: Mapping[StoreName, StoreReport]
     ) -> tuple[Mapping[GroupName, GroupReport], Mapping[StoreName, StoreReport]]:
-        """Those of stores that are seen, and of their groups.
+        """Those of stores that are seen, and of their groups, of which refusals tell what is in them: other
+        stores of a group may be hidden.
 
         Args:
             groups: Reports of a host.
@@ -262,7 +271,7 @@ class RestrictedSource:
         visible = self.definitions()
         shown = {definition.group for definition in visible.values()}
         return (
-            {group: report for group, report in groups.items() if group in shown},
+            {group: _shown_report(report) for group, report in groups.items() if group in shown},
             {name: report for name, report in stores.items() if name in visible},
         )
 
@@ -274,3 +283,22 @@ class RestrictedSource:
         """As `StoreSource.status`, of stores that are seen."""
         visible = self.definitions()
         return [status for status in self._whole.status() if status.store in visible]
+
+
+def _shown_report(report: GroupReport) -> GroupReport:
+    """A report of a group without what may be about stores that are hidden."""
+    if not report.problem and report.building is None and report.catching_up is None:
+        return report
+    return replace(
+        report,
+        problem=HIDDEN_PROBLEM if report.problem else "",
+        building=_shown_progress(report.building),
+        catching_up=_shown_progress(report.catching_up),
+    )
+
+
+def _shown_progress(progress: Progress | None) -> Progress | None:
+    """How far a host is, without bytes: they are those of all stores of the group."""
+    if progress is None:
+        return None
+    return replace(progress, bytes_done=0, bytes_left=None, bytes_per_second=None)

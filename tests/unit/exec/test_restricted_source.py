@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -10,17 +11,19 @@ import pytest
 
 from engine.access.claims import Claim
 from engine.access.scope import Grant, Scope, scope_of
-from engine.errors import InvalidInput, LivestateError, NotFound
+from engine.cluster.reports import GroupReport, Progress, StoreReport
+from engine.errors import InvalidInput, LivestateError, NotFound, Unavailable
 from engine.exec.kernels import passing_batches, passing_rows, row_passes
 from engine.exec.restricted_source import RestrictedSource
 from engine.exec.row_selections import MOST_ROWS
 from engine.model.kinds import Behaviour, KeyValue
-from engine.model.schema import StoreDefinition, StoreName, define_store
+from engine.model.read_point import ReadPoint
+from engine.model.schema import Epoch, GroupName, StoreDefinition, StoreName, define_store
 from engine.plan.row_filter import row_filter
 from engine.plan.row_tests import EVERY_ROW, NO_ROW, columns_of
-from engine.scan import ScanStatistics, StoreView
-from engine.service import QueryService
-from tests.support.memory_source import MemoryScan, MemorySource, memory_view
+from engine.scan import BuildingError, ScanStatistics, StoreView
+from engine.service import QueryOptions, QueryService, Session
+from tests.support.memory_source import MemoryScan, MemorySource, MemoryView, memory_view
 from tests.support.oracle import expected_answer, sorted_rows
 
 SCHEMA = pa.schema(
@@ -295,6 +298,64 @@ def test_a_source_keeps_what_it_found_out() -> None:
         pass
     with pytest.raises(NotFound):
         source.hold({SECRETS.group: 1}, 1.0)  # type: ignore[dict-item] # a number, not an Epoch
+
+
+class StuckSource(MemorySource):
+    """Stores of one group that does not get on, for a reason that names one of them."""
+
+    def report(self) -> tuple[Mapping[GroupName, GroupReport], Mapping[StoreName, StoreReport]]:
+        groups, stores = super().report()
+        progress = Progress(Epoch(1), Epoch(2), None, 7_000_000, 1_000_000, 5_000_000.0)
+        problem = "The rows of store secrets are damaged."
+        return {
+            group: replace(
+                report, newest_known=Epoch(2), unread_since=1, problem=problem, catching_up=progress
+            )
+            for group, report in groups.items()
+        }, stores
+
+
+class BuildingSource(MemorySource):
+    """Stores of a group that is built."""
+
+    @contextmanager
+    def pin_views(self, *_: Any, **__: Any) -> Iterator[Mapping[StoreName, MemoryView]]:
+        yield _refuse_view()
+
+
+def _refuse_view() -> Mapping[StoreName, MemoryView]:
+    raise BuildingError("Group trades does not get on: The rows of store secrets are damaged.")
+
+
+@pytest.mark.parametrize(
+    ("read_point", "max_lag", "figures"),
+    [(ReadPoint(min_epoch=Epoch(2)), None, ""), (ReadPoint(), 0.1, "87 %, 4.8 MiB/s")],
+)
+def test_why_a_group_does_not_get_on_names_no_store_that_is_hidden(
+    read_point: ReadPoint, max_lag: float | None, figures: str
+) -> None:
+    views = [memory_view(TRADES, pa.Table.from_pylist(ROWS, SCHEMA))]
+    session = Session(read_point=read_point, timeout_seconds=0.2)
+
+    def refusal(service: QueryService) -> str:
+        with pytest.raises(Unavailable) as caught:
+            service.execute("SELECT count(*) FROM trades", None, session)
+        return caught.value.message
+
+    with closing(QueryService(StuckSource(views), QueryOptions(max_lag_seconds=max_lag))) as service:
+        told, shown = refusal(service), refusal(service.restrict(ANN))
+    assert "store secrets" in told
+    assert figures in told
+    assert "secrets" not in shown
+    assert "/s" not in shown
+    assert "Those who run the hosts know why" in shown
+
+
+def test_what_a_host_builds_is_refused_without_a_reason() -> None:
+    source = RestrictedSource(BuildingSource([memory_view(TRADES, pa.Table.from_pylist(ROWS, SCHEMA))]), ANN)
+    with pytest.raises(BuildingError) as caught, source.pin_views([TRADES.name]):
+        pass
+    assert "secrets" not in caught.value.message
 
 
 @contextmanager
