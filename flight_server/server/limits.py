@@ -37,7 +37,7 @@ class ServerLimits:
         max_endpoints: Endpoints of divided results, as Spark's tasks read them, that are computed at once;
             likewise.
         max_waiting: How many of each may wait for their turn, and how many for an epoch that is to come; more
-            are refused.
+            are refused, but those of principals who have less than their share of them.
         max_wait_seconds: How long one waits that has no time-out of its own.
         max_upload_seconds: How long parameters and inputs may take to arrive, where the time-out of their
             statement is not shorter.
@@ -153,6 +153,25 @@ def next_in_line(waiting: Iterable[Share], held: Mapping[str, int]) -> int | Non
     return min(entitled)[1] if entitled else None
 
 
+def has_room(waiting: Counter[str], owner: str, most: int) -> bool:
+    """Whether one more may wait: where as many wait as may, still of an owner that has less than its share of
+    the places, so that nobody is kept out by somebody who waits a thousand times.
+
+    Args:
+        waiting: How many of each owner wait; no owner without one.
+        owner: Whose it is.
+        most: How many may wait.
+    """
+    return waiting.total() < most or waiting.get(owner, 0) < most // len({*waiting, owner})
+
+
+def _take_one(counts: Counter[str], owner: str) -> None:
+    """Count one less of an owner, who is forgotten with the last."""
+    counts[owner] -= 1
+    if not counts[owner]:
+        del counts[owner]
+
+
 class Slots:
     """A number of slots, given in turns to those who ask for them. Safe for threads.
 
@@ -169,31 +188,34 @@ class Slots:
         self._max_waiting = max_waiting
         self._max_wait_seconds = max_wait_seconds
         self._free = limit
-        self._idle = 0
+        self._idle: Counter[str] = Counter()
         self._closed = False
         self._lock = threading.Lock()
         self._held: Counter[str] = Counter()
         self._waiting: list[_Waiting] = []
 
     @contextmanager
-    def waiting_for_news(self) -> Iterator[None]:
+    def waiting_for_news(self, share: Share = NO_SHARE) -> Iterator[None]:
         """For a block in which somebody waits, without a slot, for what is to come.
+
+        Args:
+            share: Who.
 
         Raises:
             LimitExceeded: Too many do so.
         """
         with self._lock:
-            if self._idle >= self._max_waiting:
+            if not has_room(self._idle, share.owner, self._max_waiting):
                 raise LimitExceeded(
                     f"{self._max_waiting} requests of this kind wait for epochs that are to come "
                     f"({self._name}): ask again later."
                 )
-            self._idle += 1
+            self._idle[share.owner] += 1
         try:
             yield
         finally:
             with self._lock:
-                self._idle -= 1
+                _take_one(self._idle, share.owner)
 
     @contextmanager
     def occupy(
@@ -268,9 +290,7 @@ class Slots:
             share: Whose it was.
         """
         with self._lock:
-            self._held[share.owner] -= 1
-            if not self._held[share.owner]:
-                del self._held[share.owner]
+            _take_one(self._held, share.owner)
             place = next_in_line((each.share for each in self._waiting), self._held)
             if place is None:
                 self._free += 1
@@ -305,7 +325,9 @@ class Slots:
     def _line_up(self, share: Share) -> _Waiting:
         if self._closed:
             raise stopping_error()
-        if len(self._waiting) >= self._max_waiting:
+        if len(self._waiting) >= self._max_waiting and not has_room(
+            Counter(each.share.owner for each in self._waiting), share.owner, self._max_waiting
+        ):
             raise LimitExceeded(
                 f"{self._load_in_words(share)}, and {self._max_waiting} more wait: ask again later, or "
                 "another host."
@@ -412,7 +434,7 @@ class HeldSlot:
     @contextmanager
     def idle(self, until: float | None) -> Iterator[None]:
         """As `Slot.idle`."""
-        with self._slots.waiting_for_news():
+        with self._slots.waiting_for_news(self._share):
             was_held = self._let_go()
             yield
         if was_held:

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -258,6 +258,41 @@ def test_one_with_many_statements_leaves_others_their_share() -> None:
     assert order[:2] == ["ann", "ann"]
     slots.give(shares[0])
     assert (slots.held, slots.waiting) == (0, 0)
+
+
+def test_one_who_waits_a_thousand_times_keeps_nobody_else_from_waiting() -> None:
+    slots = Slots("max_statements", 1, max_waiting=4, max_wait_seconds=60)
+    dashboard, ann = Share("dashboard"), Share("ann")
+    slots.take(share=dashboard)
+    with ThreadPoolExecutor(6) as pool:
+        waiting = [pool.submit(slots.take, None, dashboard) for _ in range(4)]
+        wait_until(lambda: slots.waiting == 4)
+        with pytest.raises(LimitExceeded, match="4 more wait"):
+            slots.take(share=dashboard)
+        waiting += [pool.submit(slots.take, None, ann) for _ in range(2)]
+        wait_until(lambda: slots.waiting == 6)
+        with pytest.raises(LimitExceeded, match="4 more wait"):
+            slots.take(share=ann)
+        for share in (*[dashboard] * 5, ann):
+            slots.give(share)
+        assert all(each.result(60) for each in waiting)
+    slots.give(ann)
+    assert (slots.held, slots.waiting) == (0, 0)
+
+
+def test_one_who_waits_for_epochs_a_thousand_times_keeps_nobody_else_from_it() -> None:
+    slots = Slots("max_statements", 9, max_waiting=4, max_wait_seconds=60)
+
+    def wait(resources: ExitStack, owner: str) -> None:
+        resources.enter_context(slots.reserve(Share(owner)).idle(None))
+
+    for _ in range(2):  # nothing is left of those who have waited
+        with ExitStack() as resources:
+            for owner in (*["dashboard"] * 4, "ann", "ann", "bob"):
+                wait(resources, owner)
+            for owner in ("dashboard", "ann", "bob"):
+                with pytest.raises(LimitExceeded, match="4 requests of this kind wait for epochs"):
+                    wait(resources, owner)
 
 
 def test_a_role_has_a_limit_of_its_own() -> None:
