@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from contextlib import ExitStack
 from typing import Any
 
@@ -19,7 +20,7 @@ from engine.service import QueryService
 from flight_server.server.audit import AuditedCall, AuditLog
 from flight_server.server.callers import Callers
 from flight_server.server.ledger import Ledger
-from flight_server.server.limits import ServerLimits, Share, share_of
+from flight_server.server.limits import ServerLimits, Share, has_room, share_of
 from flight_server.server.result_streams import WRITE_OPTIONS
 from flight_server.server.running_calls import SECONDS_BETWEEN_QUESTIONS, Calls, stopping_error
 from flight_server.wire.key_messages import KeyRequest, answer_metadata, answer_schema, check_keys
@@ -76,7 +77,8 @@ class _Places:
             principal: Who opens it.
 
         Raises:
-            LimitExceeded: As many are open as may be, or as its roles allow.
+            LimitExceeded: As many are open as may be, and of the principal as is its share of them; or as its
+                roles allow.
             Unavailable: The host is stopping.
         """
         stream = _OpenStream(principal.name)
@@ -92,7 +94,7 @@ class _Places:
                 )
             if self._placed >= self._limit:
                 self._take_from_idle(stream.asked_at - self._idle_seconds)
-            if self._placed >= self._limit:
+            if self._placed >= self._limit and not self._has_share_left(principal.name):
                 raise LimitExceeded(
                     f"{self._limit} streams of keys are open on this host, as many as may be "
                     "(max_key_streams): close one, or ask another host."
@@ -103,6 +105,10 @@ class _Places:
 
     def _count_of(self, owner: str) -> int:
         return sum(each.has_place and each.owner == owner for each in self._open)
+
+    def _has_share_left(self, owner: str) -> bool:
+        placed = Counter(each.owner for each in self._open if each.has_place)
+        return has_room(placed, owner, self._limit)
 
     def _take_from_idle(self, since: float) -> None:
         for each in self._open:

@@ -44,7 +44,7 @@ class ServerLimits:
         max_input_bytes: Memory for the input tables that coordinators send along with fragments, for all
             together.
         max_key_streams: Streams of keys that are open at once, each of which takes a thread; more are
-            refused.
+            refused, likewise.
         max_idle_seconds: How long such a stream keeps its place without a message where others need one.
     """
 
@@ -153,16 +153,16 @@ def next_in_line(waiting: Iterable[Share], held: Mapping[str, int]) -> int | Non
     return min(entitled)[1] if entitled else None
 
 
-def has_room(waiting: Counter[str], owner: str, most: int) -> bool:
-    """Whether one more may wait: where as many wait as may, still of an owner that has less than its share of
-    the places, so that nobody is kept out by somebody who waits a thousand times.
+def has_room(taken: Counter[str], owner: str, most: int) -> bool:
+    """Whether one more place may be taken: where all are, still by an owner that has less than its share of
+    them, so that nobody is kept out by somebody who comes a thousand times.
 
     Args:
-        waiting: How many of each owner wait; no owner without one.
-        owner: Whose it is.
-        most: How many may wait.
+        taken: How many each owner has; no owner without one.
+        owner: Who wants one.
+        most: How many there are.
     """
-    return waiting.total() < most or waiting.get(owner, 0) < most // len({*waiting, owner})
+    return taken.total() < most or taken[owner] < most // len({*taken, owner})
 
 
 def _take_one(counts: Counter[str], owner: str) -> None:

@@ -30,7 +30,7 @@ from flight_server.client.secret_files import write_secret
 from flight_server.host.host import Host, HostOptions
 from flight_server.server.connections import COUNTED_SECONDS, KEPT_SECONDS, MOST_KEPT, Connections
 from flight_server.server.ledger import Ledger, Pace
-from flight_server.server.limits import Share, Slots
+from flight_server.server.limits import ServerLimits, Share, Slots
 from flight_server.server.sessions import TIMEOUT_HEADER
 from flight_server.wire.fragment_messages import FragmentTicket
 from flight_server.wire.messages import new, pack
@@ -87,6 +87,28 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Host, str]]
 
 def client_of(host: tuple[Host, str], place: int) -> Client:
     return Client(ConnectionOptions((host[0].uri,), host[1].split()[place]), timeout_seconds=60)
+
+
+def test_one_with_many_streams_of_keys_leaves_others_their_share(tmp_path: Path) -> None:
+    append(str(tmp_path / "changelog"), TRADES, ROWS)
+    tokens = [add_token(tmp_path / "tokens.toml", name, ["reader"], {}, None) for name in ("service", "ann")]
+    security = tmp_path / "security.toml"
+    security.write_text('[security]\ntokens = "tokens.toml"\n')
+    limits = ServerLimits(max_key_streams=4)
+    uri = str(tmp_path / "changelog")
+    with ExitStack() as resources:
+        host = resources.enter_context(
+            start_host(HostOptions(uri, tmp_path / "data", port=0, security=security, limits=limits))
+        )
+        service, ann = (
+            resources.enter_context(Client(ConnectionOptions((host.uri,), token), timeout_seconds=60))
+            for token in tokens
+        )
+        streams = [resources.enter_context(client.keys("trades")) for client in [service] * 4 + [ann] * 2]
+        for client in (service, ann):
+            with pytest.raises(LimitExceeded, match="4 streams of keys are open on this host"):
+                client.keys("trades")
+        assert all(stream.get(3) is not None for stream in streams)
 
 
 def test_each_limit_is_told_by_name_and_role(host: tuple[Host, str]) -> None:
