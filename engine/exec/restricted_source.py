@@ -194,7 +194,9 @@ class RestrictedSource:
         return known[1]
 
     def definitions_of(self, generations: Mapping[GroupName, int]) -> Mapping[StoreName, StoreDefinition]:
-        """As `StoreSource.definitions_of`."""
+        """As `StoreSource.definitions_of`, without stores that do not exist there: of some the condition on
+        their rows is about a column that they lacked then.
+        """
         return self._visible(self._whole.definitions_of(generations))
 
     def tables(self) -> Mapping[StoreName, StoreDefinition]:

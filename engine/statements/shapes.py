@@ -12,6 +12,8 @@ from engine.scan import StoreSource
 
 Generations = Mapping[GroupName, int]
 """How many amendments of each store group are in effect."""
+_NONE = -1
+"""In place of the number of a shape: what hides rows of a store may go by a column that it lacks there."""
 
 
 class Shapes:
@@ -46,7 +48,9 @@ class Shapes:
         return True
 
     def _shape(self, definition: StoreDefinition, generation: int) -> int:
-        """The number of the shape that a store has at a generation of its group."""
+        """The number of the shape that a store has at a generation of its group; `_NONE` where it does not
+        exist there.
+        """
         stores = self._source.definitions()
         known_of, known = self._known
         if known_of is not stores:
@@ -55,9 +59,8 @@ class Shapes:
         key = (definition.name, generation)
         found = known.get(key)
         if found is None:
-            found = known[key] = self._source.definitions_of({definition.group: generation})[
-                definition.name
-            ].generation
+            there = self._source.definitions_of({definition.group: generation}).get(definition.name)
+            found = known[key] = _NONE if there is None else there.generation
         return found
 
     def generations_of(

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from engine.deadline import Deadline
-from engine.errors import Corrupt, InvalidInput
+from engine.errors import Corrupt, InvalidInput, NotFound
 from engine.model.names import fold
 from engine.model.read_point import ReadPoint
 from engine.model.schema import GroupName, NamedStores, StoreDefinition, StoreName
@@ -86,15 +86,16 @@ class Texts:
             deadline: When the statement must end.
 
         Raises:
+            NotFound: A store does not exist there: it is hidden from whoever asks.
             LivestateError: The text is not valid there, or it is not known what the stores are there.
         """
-        stores = self._source.definitions_of(generations)
-        return self._rebind(
-            ready,
-            dialect,
-            {name: stores[definition.name] for name, definition in ready.statement.bound.tables.items()},
-            deadline,
-        )
+        stores, tables = self._source.definitions_of(generations), {}
+        for name, definition in ready.statement.bound.tables.items():
+            store = stores.get(definition.name)
+            if store is None:
+                raise NotFound(f"There is no store {name} at the epoch that is to be read.")
+            tables[name] = store
+        return self._rebind(ready, dialect, tables, deadline)
 
     def rebind_as_expected(
         self, ready: ReadyText, dialect: str, expected_shapes: ExpectedShapes, deadline: Deadline
@@ -108,7 +109,7 @@ class Texts:
             deadline: When the statement must end.
 
         Returns:
-            The text; None where a name meant a store that there is not.
+            The text; None where a name meant a store that there is not, or was not then.
 
         Raises:
             InvalidInput: The changelog does not have the migration that made a store what it was.
@@ -121,9 +122,7 @@ class Texts:
             if shape.store not in stores:
                 return None
             try:
-                tables[name] = self._source.definitions_of({stores[shape.store].group: shape.generation})[
-                    shape.store
-                ]
+                before = self._source.definitions_of({stores[shape.store].group: shape.generation})
             except Corrupt as error:
                 # A changelog that has lost something says so everywhere; a handle may be one of another
                 # changelog at this address.
@@ -131,6 +130,9 @@ class Texts:
                     f"The changelog does not say what store {shape.store} was when the statement was "
                     "prepared: prepare it again."
                 ) from error
+            if shape.store not in before:
+                return None
+            tables[name] = before[shape.store]
         return self._rebind(ready, dialect, tables, deadline)
 
     def _rebind(self, ready: ReadyText, dialect: str, tables: NamedStores, deadline: Deadline) -> ReadyText:

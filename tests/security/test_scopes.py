@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,9 @@ import pytest
 from pyarrow import flight
 
 from engine.access.principal import Limit, LimitName, Principal, Proof
-from engine.changelog import Changelog, append_table
+from engine.changelog import Changelog, append_table, open_appender
 from engine.errors import Forbidden, LivestateError, NotFound
+from engine.model.migration import parse_changes
 from engine.model.schema import StoreDefinition, define_store
 from engine.service import MOST_SCOPES
 from flight_server.cli.credentials import add_token
@@ -20,10 +22,10 @@ from flight_server.client.connection_options import ConnectionOptions
 from flight_server.client.secret_files import write_secret
 from flight_server.host.host import Host, HostOptions
 from flight_server.wire.messages import new, pack
-from tests.protocol.test_cluster_hosts import pair
+from tests.protocol.test_cluster_hosts import pair, several
 from tests.support.oracle import sorted_rows
 from tests.support.started_host import start_host
-from tests.support.waiting import wait_until
+from tests.support.waiting import wait_until, wait_until_served
 
 SCHEMA = pa.schema(
     [("id", pa.int64()), ("desk", pa.string()), ("amount", pa.string()), ("note", pa.string())]
@@ -300,6 +302,56 @@ def test_rights_that_change_end_what_is_open(tmp_path: Path) -> None:
         with pytest.raises(Forbidden, match="Your roles have changed"):
             stream.get(3)
         stream.close()
+
+
+@pytest.mark.parametrize("hosts", [1, 2])
+def test_a_store_does_not_exist_before_it_had_the_column_that_hides_its_rows(
+    tmp_path: Path, hosts: int
+) -> None:
+    """It has a condition on a column that a migration has made; and another store in its group does not."""
+    uri = str(tmp_path / "changelog")
+    before = pa.schema([SCHEMA.field("id"), pa.field("owner", pa.string()), SCHEMA.field("note")])
+    names = ("trades", "others")
+    stores = [define_store(name, before, ["id"], partitions=2, group="g") for name in names]
+    rows = pa.Table.from_pylist([{"id": 1, "owner": "rates"}, {"id": 2, "owner": "fx"}], before)
+    changelog = Changelog.open(uri)
+    open_appender(changelog, stores).append(dict.fromkeys(names, rows))
+    tokens = tmp_path / "tokens.toml"
+    token = add_token(tokens, "ann", ["desk", "others"], {"desk": "rates"}, None)
+    write_secret(tmp_path / "host", add_token(tokens, "host", ["peer"], {}, None).encode())
+    (tmp_path / "security.toml").write_text(
+        f'[security]\ntokens = "tokens.toml"\npeer_token = "host"\n{ROLES}'
+        '[roles.others]\nstores = ["others"]\n'
+    )
+    security = tmp_path / "security.toml"
+    with ExitStack() as resources:
+        started = (
+            [resources.enter_context(start_host(HostOptions(uri, tmp_path / "a", port=0, security=security)))]
+            if hosts == 1
+            else resources.enter_context(several("ab", tmp_path, security=security))
+        )
+        client = resources.enter_context(
+            Client(ConnectionOptions((started[0].uri,), token), timeout_seconds=60)
+        )
+        wait_until_served(lambda: client.query("SELECT * FROM others").read_all().num_rows == 2)
+        (epoch,) = {row["epoch"] for row in client.stores().to_pylist()}
+        with pytest.raises(NotFound, match="There is no store trades"):
+            client.query("SELECT id FROM trades").read_all()
+        for host in started:
+            with Client(ConnectionOptions((host.uri,), token)) as each:
+                each.act("livestate.hold", json.dumps({"epochs": {"g": epoch}, "seconds": 600}).encode())
+        changelog.migrate_store(stores[0].name, parse_changes(rename=["owner=desk"]))
+        open_appender(changelog, stores).append({"others": rows})
+
+        def read(sql: str) -> list[Any]:
+            return list(client.query(sql).read_all()["id"].to_pylist())
+
+        wait_until(lambda: "trades" in client.stores()["store"].to_pylist())
+        assert read("SELECT id FROM trades") == [1]
+        assert sorted(read(f"SELECT id FROM others AS OF EPOCH {epoch}")) == [1, 2]
+        for sql in ("SELECT id FROM trades{}", "SELECT id FROM trades{} WHERE id = 1"):
+            with pytest.raises(NotFound, match="no store trades at the epoch that is to be read"):
+                read(sql.format(f" AS OF EPOCH {epoch}"))
 
 
 def test_rights_that_change_hold_for_the_next_lookup(tmp_path: Path) -> None:
