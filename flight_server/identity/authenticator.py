@@ -7,7 +7,7 @@ import hashlib
 import logging
 import threading
 import time
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Hashable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
@@ -38,6 +38,10 @@ LONGEST_HEADER = 16_384
 """Characters of an authorization header: JSON Web Tokens with many claims have some 4,000."""
 MOST_KEPT = 10_000
 """Proofs that are kept, so that each call of a client costs one look and not a signature."""
+MOST_OF_ONE = 1000
+"""Of these, those of one principal: a token comes with any user name, and somebody who thinks up thousands is
+not to have the passwords of others verified each time.
+"""
 KEPT_SECONDS = 300.0
 """For how long a password that was right is not verified again."""
 STRANGERS = 4096
@@ -81,11 +85,40 @@ class _Known:
         credentials: What the files say.
         kept: Proofs that were found good by them, by the digest of their header; those of longest ago first.
         awaited: Proofs that are looked at now, likewise.
+        owned: Digests of what is kept, by the principal's name, in the same order.
     """
 
     credentials: Credentials
     kept: OrderedDict[bytes, _KeptProof] = field(default_factory=OrderedDict)
     awaited: dict[bytes, Future[_KeptProof]] = field(default_factory=dict)
+    owned: dict[str, deque[bytes]] = field(default_factory=dict)
+
+    def keep(self, digest: bytes, proof: _KeptProof) -> None:
+        """Keep a proof, in place of the oldest of the principal, or of all, if there are too many. One thread
+        at a time.
+
+        Args:
+            digest: Of its header.
+            proof: What it proves.
+        """
+        before = self.kept.get(digest)
+        if before is not None:
+            self._forget(digest, before)
+        name = proof.principal.name
+        own = self.owned.setdefault(name, deque())
+        if len(own) >= MOST_OF_ONE:
+            self._forget(own[0], proof)
+        elif len(self.kept) >= MOST_KEPT:
+            self._forget(*next(iter(self.kept.items())))
+        self.kept[digest] = proof
+        self.owned.setdefault(name, deque()).append(digest)
+
+    def _forget(self, digest: bytes, proof: _KeptProof) -> None:
+        del self.kept[digest]
+        own = self.owned[proof.principal.name]
+        own.remove(digest)
+        if not own:
+            del self.owned[proof.principal.name]
 
 
 class Authenticator:
@@ -235,9 +268,7 @@ class Authenticator:
         with self._lock:
             del known.awaited[digest]
             if awaited.exception() is None:
-                known.kept[digest] = awaited.result()
-                while len(known.kept) > MOST_KEPT:
-                    known.kept.popitem(last=False)
+                known.keep(digest, awaited.result())
 
     def _proof(self, value: str, credentials: Credentials, now: float) -> _KeptProof:
         scheme, proof = _parts(value)

@@ -6,6 +6,7 @@ import hmac
 import io
 import json
 import logging
+import math
 import sys
 import threading
 import time
@@ -21,14 +22,21 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
-from engine.access.principal import Permission, Proof
+from engine.access.principal import Permission, Principal, Proof
 from engine.errors import InvalidInput, LimitExceeded, LivestateError, Unauthenticated
 from engine.telemetry.log_lines import RepeatFilter
 from flight_server.cli.credentials import add_token, add_user
 from flight_server.client.secret_files import read_secret, write_secret
 from flight_server.identity import authenticator as authenticator_module
 from flight_server.identity import key_sources, passwords
-from flight_server.identity.authenticator import MOST_KEPT, STRANGERS, Authenticator
+from flight_server.identity.authenticator import (
+    MOST_KEPT,
+    MOST_OF_ONE,
+    STRANGERS,
+    Authenticator,
+    _KeptProof,
+    _Known,
+)
 from flight_server.identity.credential_watcher import CredentialWatcher
 from flight_server.identity.failed_logins import FREE_FAILURES, LONGEST_DELAY_SECONDS, FailedLogins
 from flight_server.identity.key_sources import KeySource
@@ -556,11 +564,36 @@ def name_of(authenticator: Authenticator, token: str) -> str:
     return principal.name
 
 
-def test_kept_proofs_are_bounded(authenticator: Authenticator) -> None:
-    token = authenticator.bearer([basic("ann", PASSWORD)])
-    for count in range(MOST_KEPT + 5):
+def test_kept_proofs_of_one_principal_are_bounded(authenticator: Authenticator) -> None:
+    authenticator.principal_of_headers([basic("ann", PASSWORD)])
+    token, known = authenticator.bearer([basic("ann", PASSWORD)]), authenticator._known
+    for count in range(MOST_OF_ONE + 5):
         authenticator.principal_of_headers([f"Bearer{' ' * (count % 100 + 1)}{token}{' ' * (count // 100)}"])
-    assert len(authenticator._known.kept) == MOST_KEPT
+    assert len(known.kept) == MOST_OF_ONE
+    assert list(known.owned["ann"]) == list(known.kept)
+
+
+def test_one_with_many_proofs_has_none_of_others_forgotten(authenticator: Authenticator) -> None:
+    known = _Known(authenticator.credentials)
+    proofs = {
+        name: _KeptProof(Principal(name, frozenset(), Proof.TOKEN), math.inf) for name in ("ann", "bob")
+    }
+    known.keep(b"ann", proofs["ann"])
+    for count in range(MOST_KEPT):
+        known.keep(str(count).encode(), proofs["bob"])
+    assert known.kept[b"ann"] is proofs["ann"]
+    assert len(known.kept) == MOST_OF_ONE + 1
+
+
+def test_kept_proofs_are_bounded(authenticator: Authenticator) -> None:
+    known = _Known(authenticator.credentials)
+    for count in range(MOST_KEPT + 5):
+        proof = _KeptProof(Principal(f"user {count}", frozenset(), Proof.TOKEN), math.inf)
+        for _ in range(2):  # what is verified again is kept once
+            known.keep(str(count).encode(), proof)
+    assert len(known.kept) == len(known.owned) == MOST_KEPT
+    assert b"4" not in known.kept
+    assert b"5" in known.kept
 
 
 @pytest.mark.parametrize("password", ["short", "x" * 2000])
