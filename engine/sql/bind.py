@@ -20,6 +20,7 @@ from engine.model.names import fold
 from engine.model.result_width import type_width
 from engine.model.schema import StoreDefinition, StoreName
 from engine.model.table_shapes import TableShape
+from engine.scan import LIVE_COLUMN
 from engine.sql.catalog_tables import (
     INFORMATION_SCHEMA,
     SESSION,
@@ -177,6 +178,7 @@ def bind(
     listed = {entry.name: entry.rows.schema for entry in lists}
     # Of the whole text: with its lists in place, it has the same names for what it reads.
     prefix = _unused_prefix(parsed.source.original)
+    names_live_column = LIVE_COLUMN in fold(parsed.source.original)
     named = list(_named_tables(tree, listed))
     of_catalog = [table for table in named if _is_of_catalog(table)]
     found = [(table, *names.find(table)) for table in named if not _is_of_catalog(table)]
@@ -199,6 +201,9 @@ def bind(
             if all_columns or wanted[number] is ALL_COLUMNS
             else tuple(wanted[number])
         )
+        if names_live_column and not columns:
+            # A scan without columns has that one, which is no column of the store's.
+            columns = definition.key[:1]
         is_held = is_versioned(definition) and fold(table.db) != HISTORY
         columns = add_time_columns(columns, definition) if is_held else columns
         references.append(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 
 import duckdb
 import pyarrow as pa
 import pytest
 
 from engine.cluster.reports import HostName
-from engine.errors import LimitExceeded
+from engine.errors import LimitExceeded, NotFound
 from engine.service import QueryOptions, QueryService, Session
 from engine.sql.bind import bind
 from engine.sql.engine_dialect import EngineDialect
@@ -222,3 +223,20 @@ def test_names_within_each_other_are_bounded_together() -> None:
         nested = f"abs((SELECT concat({nested}, '{'x' * 20_000}')))"
     with pytest.raises(LimitExceeded, match="name them with AS"):
         bind(parse(lift(f"SELECT {nested}", "duckdb"), "duckdb"), (), {PLAYS.name: PLAYS})
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        'SELECT "__live" FROM plays',
+        "SELECT count(*) FROM plays WHERE __LIVE = 0",
+        "SELECT count(*), sum(p.__live) FROM plays p",
+        "SELECT 1 FROM plays p, plays q WHERE p.__live < q.__live",
+    ],
+)
+def test_what_a_scan_has_besides_its_columns_is_no_column(sql: str) -> None:
+    with closing(QueryService(MemorySource([memory_view(PLAYS, ROWS, DEAD)]), OPTIONS)) as service:
+        with pytest.raises(NotFound, match=r"(?i)there is no column __live"):
+            service.execute(sql)
+        with service.execute("SELECT count(*) AS __live FROM plays") as result:
+            assert pa.Table.from_batches(list(result)).to_pydict() == {"__live": [ROWS.num_rows]}
