@@ -342,8 +342,8 @@ class Host:
             grace_seconds: How long they may go on; None: as long as the options say.
 
         Returns:
-            Whether all clients were let go of. If not, one neither reads its result nor goes away, or keeps a
-            stream of keys open, and only the end of the process ends its call.
+            Whether all clients were let go of. If not, one neither reads its result nor goes away, keeps a
+            stream of keys open, or does not answer any more, and only the end of the process lets go of it.
         """
         # A server that did not stop is kept: letting go of it would wait for its client without end.
         grace_seconds = self._options.grace_seconds if grace_seconds is None else grace_seconds

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from typing import Any
@@ -56,6 +57,10 @@ TOLD_SECONDS = 1.0
 """How long a stop waits until other hosts know of it; those that do not find out when they ask."""
 LAST_SECONDS = 1.0
 """How long a stop waits for streams of keys, beyond the time of what runs."""
+CLOSING_SECONDS = 3.0
+"""How long a stop waits for connections to be closed: gRPC gives each client 20 s to say that it knows of it,
+which one that is frozen, or whose machine is gone, never does.
+"""
 _QUERY, _PREPARED_QUERY = "CommandStatementQuery", "CommandPreparedStatementQuery"
 
 
@@ -111,6 +116,7 @@ class LivestateServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow 
         self._callers = Callers(authenticator, audit)
         limits = limits or ServerLimits()
         self._arrivals = DeadlineWatcher()
+        self._closing: threading.Thread | None = None
         uris = {} if cluster is None else cluster.uris
         ledger = Ledger()
         activity = Activity(self._calls, self._callers.connections, cluster)
@@ -206,7 +212,7 @@ class LivestateServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow 
 
         Returns:
             Whether it has stopped. Not, if a client neither reads its result nor goes away, or keeps a stream
-            of keys open: Flight waits for it without end.
+            of keys open: Flight waits for it without end; or if one does not answer any more.
         """
         self.drain.begin(is_final=True)
         self.drain.wait_until_told(TOLD_SECONDS)
@@ -220,9 +226,17 @@ class LivestateServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow 
         )
         if not self._calls.close(reason) or not self._key_streams.close(LAST_SECONDS):
             return False
-        self.shutdown()
+        is_closed = self._close_connections()
         self._arrivals.close()
-        return True
+        return is_closed
+
+    def _close_connections(self) -> bool:
+        """Stop listening; whether all connections were closed in time."""
+        if self._closing is None:
+            self._closing = threading.Thread(target=self.shutdown, name="closing", daemon=True)
+            self._closing.start()
+        self._closing.join(CLOSING_SECONDS)
+        return not self._closing.is_alive()
 
     @guard_rpc
     def get_flight_info(self, context: Any, descriptor: flight.FlightDescriptor) -> flight.FlightInfo:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -61,6 +62,17 @@ def started(host):
     os._exit(0)
 
 serve(HostOptions(changelog=sys.argv[1], data=Path(sys.argv[2]), port=0), started)
+"""
+
+
+_ASK_ONCE = """
+import sys
+from flight_server.client.client import Client
+
+client = Client(sys.argv[1])
+client.query("SELECT 1").read_all()
+print("asked", flush=True)
+sys.stdin.read()
 """
 
 
@@ -221,6 +233,32 @@ def test_a_client_that_does_not_read_cannot_hold_a_stop_up(options: HostOptions)
         reader.cancel()
     with start_host(options):
         pass
+
+
+def test_a_client_that_does_not_answer_cannot_hold_a_stop_up(options: HostOptions) -> None:
+    with process(options) as (running, uri), frozen_client(uri):
+        running.send_signal(signal.SIGTERM)
+        _, errors = running.communicate(timeout=60)
+        assert running.returncode == 0
+        # Not after the 20 s that gRPC gives a client to say that it knows.
+        assert b"does not answer any more; the host ends without it" in errors
+    with start_host(options):
+        pass
+
+
+@contextmanager
+def frozen_client(uri: str) -> Iterator[None]:
+    """A process that has asked something, keeps its connection, and does nothing any more."""
+    arguments = [sys.executable, "-c", _ASK_ONCE, uri]
+    with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as client:
+        assert client.stdout is not None
+        try:
+            assert client.stdout.readline() == b"asked\n"
+            client.send_signal(signal.SIGSTOP)
+            os.waitid(os.P_PID, client.pid, os.WSTOPPED)
+            yield
+        finally:
+            client.kill()
 
 
 def test_whoever_interrupts_a_stop_does_not_wait_for_what_runs(options: HostOptions) -> None:
