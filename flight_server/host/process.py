@@ -205,10 +205,10 @@ def _serve(options: HostOptions, started: Callable[[Host], None], *, supervised:
         gc.unfreeze()
     if not stopped:
         _log.warning(
-            "A client neither reads its result nor goes away, keeps a stream of keys open, or does not answer "
-            "any more; the host ends without it."
+            "A client neither reads its result nor goes away, keeps a stream of keys open, or does not "
+            "answer any more; the host ends without it."
         )
-        # Flight would wait for that client, without end or for long. Everything that has to last is closed by now.
+        # Flight would wait for that client, without end or for long. All that has to last is closed by now.
         logging.shutdown()
         sys.stdout.flush()
         sys.stderr.flush()

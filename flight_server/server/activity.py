@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from engine.access.principal import Permission, Principal
 from engine.cluster.reports import HostName
-from engine.errors import InvalidInput, LivestateError, NotFound
+from engine.errors import InvalidInput, LivestateError, NotFound, Unavailable
 from engine.sql.lexer import blanks_end
 from flight_server.server.connections import Connections
 from flight_server.server.running_calls import Call, Calls, sees_all_calls
@@ -155,12 +155,20 @@ class Activity:
 
         Raises:
             NotFound: There is nothing to cancel.
+            Unavailable: There is nothing to cancel on the hosts that answer, and some do not.
         """
-        rows = self._rows(statement, principal)
+        rows, silent = self._rows(statement, principal), []
         if self._others is not None and not statement.is_local and principal.may(Permission.OPERATE):
             for host, answer in self._others.ask_others(statement.local_sql).items():
                 rows += _rows_of_other(statement, host, answer)
+                silent += [str(host)] if isinstance(answer, LivestateError) else []
         if statement.what == "cancel" and not rows and not statement.is_local:
+            if silent:
+                names = ", ".join(sorted(silent))
+                raise Unavailable(
+                    "No statement of this id runs (any more) on the hosts that answer, and there was no "
+                    f"answer from {names}: try again, once SHOW HOSTS has all of them alive."
+                )
             raise NotFound(
                 "No statement of this id runs (any more) that is yours, or that you may cancel: SHOW "
                 "STATEMENTS has ids, and each host knows its own."

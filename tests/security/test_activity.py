@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import adbc_driver_flightsql.dbapi as flight_sql
+import pyarrow as pa
 import pytest
 from adbc_driver_flightsql import DatabaseOptions
 
 from engine.access.principal import ANYBODY
-from engine.errors import Cancelled, Forbidden, InvalidInput, NotFound
+from engine.cluster.reports import HostName
+from engine.errors import Cancelled, Forbidden, InvalidInput, LivestateError, NotFound, Unavailable
 from flight_server.cli.credentials import add_token
 from flight_server.client.client import Client
 from flight_server.client.connection_options import ConnectionOptions
@@ -142,3 +144,26 @@ def test_nothing_to_cancel_on_a_host_alone() -> None:
     with pytest.raises(NotFound):
         activity.answer(ActivityStatement("cancel", is_local=False, id="x"), ANYBODY)
     assert activity.answer(ActivityStatement("cancel", is_local=True, id="x"), ANYBODY).num_rows == 0
+
+
+class OneIsSilent:
+    """Two other hosts; one of them answers."""
+
+    here = HostName("a")
+
+    def __init__(self, *, runs: bool) -> None:
+        self._runs = runs
+
+    def ask_others(self, _: str) -> Mapping[HostName, pa.Table | LivestateError]:
+        """As of `OtherHosts`."""
+        schema = ActivityStatement("cancel", is_local=True).schema
+        found = pa.Table.from_pylist([{"id": "x", "host": "b"}] if self._runs else [], schema)
+        return {HostName("b"): found, HostName("c"): Unavailable("Host c does not answer.")}
+
+
+def test_what_may_run_on_a_host_that_does_not_answer_is_not_said_to_be_nowhere() -> None:
+    cancel = ActivityStatement("cancel", is_local=False, id="x")
+    with pytest.raises(Unavailable, match="no answer from c:"):
+        Activity(Calls(), Connections(), OneIsSilent(runs=False)).answer(cancel, ANYBODY)
+    found = Activity(Calls(), Connections(), OneIsSilent(runs=True)).answer(cancel, ANYBODY)
+    assert found.to_pylist() == [{"id": "x", "host": "b"}]
