@@ -37,7 +37,7 @@ from types import MappingProxyType
 from engine.changelog.codec import RowsByPartition, inline_file
 from engine.changelog.commit import Commit, CommittedBatch, DataFile
 from engine.changelog.epochs import Epochs
-from engine.errors import Corrupt, Fenced, InvalidInput, LivestateError, Unavailable
+from engine.errors import Corrupt, Fenced, InvalidInput, LivestateError, NotFound, Unavailable
 from engine.model.retention import Cutoffs, advance_cutoffs, check_clock, check_cutoffs
 from engine.model.schema import Epoch, GroupName, StoreName
 
@@ -220,7 +220,7 @@ class Writer:
             if repeated is not None:
                 return repeated
             generation = self._epochs.generation(self._head.generation)
-            fitted = self._epochs.fit_tables({**{store: {} for store in replaced}, **tables}, generation)
+            fitted = self._fit_tables({**{store: {} for store in replaced}, **tables}, generation)
             self._epochs.check_not_made_anew(fitted, self._first_generation)
             size = sum(
                 batch.nbytes + _SLICE_OVERHEAD
@@ -232,6 +232,18 @@ class Writer:
             else:
                 file = self._epochs.stage(self.next_epoch, fitted, "driver", generation)
             return self._commit([file], generation, query_id, batch_id, planned_at, replaced, cutoffs)
+
+    def _fit_tables(self, tables: RowsByPartition, generation: int) -> RowsByPartition:
+        try:
+            return self._epochs.fit_tables(tables, generation)
+        except NotFound as error:
+            if self._epochs.is_committed(self._epochs.newest_epoch(self._head.epoch)):
+                raise
+            # Where nothing is, as in a directory that is not mounted, a store seems never to have been.
+            raise Unavailable(
+                f"The changelog has nothing of store group {self.group} any more, of which this writer has "
+                f"committed epoch {self.epoch}: make the changelog available, and append again."
+            ) from error
 
     def commit(
         self,

@@ -458,6 +458,22 @@ def test_damaged_migrations_are_noticed(local: Changelog, tmp_path: Path) -> Non
         Changelog.open(local.uri).definition_at(PLAYS.name, 2)
 
 
+def test_a_writer_of_a_migrated_store_says_that_the_changelog_is_away(tmp_path: Path) -> None:
+    """What was decided of its group is looked for again after a while, and with it what its stores are."""
+    changelog, away = tmp_path / "changelog", tmp_path / "away"
+    opened = Changelog.open(str(changelog))
+    opened.create_store(PLAYS)
+    opened.migrate_store(PLAYS.name, ADDED)
+    appender = open_appender(opened, [PLAYS])
+    changelog.rename(away)
+    opened.forget_history(PLAYS.group)
+    with pytest.raises(Unavailable):
+        appender.append({PLAYS.name: rows(2)})
+    away.rename(changelog)
+    appender.append({PLAYS.name: rows(2)})
+    assert len(read_as(opened, appender.epoch, newest(opened))) == rows(2).num_rows
+
+
 def test_collecting_and_dropping_leave_migrations(reopen: Reopen) -> None:
     appender = open_appender(reopen(), [PLAYS])
     after = reopen().migrate_store(PLAYS.name, ADDED).after
