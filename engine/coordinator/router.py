@@ -132,8 +132,8 @@ class Router:
             failure: The last failure.
 
         Raises:
-            LivestateError: There is no other route now; or as `find`, where the stores are something else at
-                the epochs of the other one.
+            LivestateError: There is no other route now; or as `find`, where the host that failed is alive and
+                there is none with it, or the stores are something else at the epochs of the other one.
         """
         query, needs = routed.query, routed.needs
         without = self._routes.newest_route(needs, query.definitions, query.read_point, failed)
@@ -143,6 +143,10 @@ class Router:
         tried = routed.route
         if isinstance(found, Route) and (found.epochs, found.digests) != (tried.epochs, tried.digests):
             return self._move(routed, found)
+        if isinstance(found, NoRoute) and self._routes.is_alive(failure.host):
+            # It has not failed: what it was asked for was given up there meanwhile, as an epoch that another
+            # host is far behind with. A statement that came now would wait, too.
+            return self.find(query)
         raise lost_host_error(failure, routed.route) from failure
 
     def _move(self, routed: RoutedQuery, route: Route) -> RoutedQuery:

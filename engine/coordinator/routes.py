@@ -149,6 +149,10 @@ class Routes:
             known.routes[key] = made
         return made
 
+    def is_alive(self, host: HostName) -> bool:
+        """Whether a host of a deployment is alive, by its newest report."""
+        return self._cluster.has_peers and host in self._cluster.peers.reports()
+
     def _known_reports(self, definitions: StoreDefinitions) -> _KnownReports:
         """What is known from the newest reports."""
         reports, known = self._cluster.peers.reports(), self._known

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import NoReturn
 
 import pyarrow as pa
@@ -130,6 +131,47 @@ def test_without_a_replica_the_error_names_host_and_partitions() -> None:
             cluster.stop(HOSTS[1])
             with pytest.raises(Unavailable, match=f"Host {HOSTS[1]} failed.* partitions .* of store plays"):
                 service.execute(SUM)
+        finally:
+            service.close()
+
+
+class _FarBehind(DirectPeers):
+    """Peers of whom one has given up the epoch that it is asked for, once. Until something changes no epoch
+    can be read on all of them.
+    """
+
+    has_given_up = waited = False
+
+    def run(
+        self, host: HostName, request: FragmentRequest, cancelled: Callable[[], bool] | None = None
+    ) -> FragmentRows:
+        if host == HOSTS[1] and not self.has_given_up:
+            self.has_given_up = True
+            raise Unavailable("Group plays cannot be read at epoch 1 on this host; the epochs there are: 9.")
+        return super().run(host, request, cancelled)
+
+    def reports(self) -> Mapping[HostName, HostReport]:
+        found = super().reports()
+        if self.has_given_up and not self.waited:
+            report = found[HOSTS[1]]
+            groups = {name: replace(group, readable=()) for name, group in report.groups.items()}
+            return {**found, HOSTS[1]: replace(report, groups=groups)}
+        return found
+
+    def wait_for_change(self, timeout_seconds: float) -> bool:
+        self.waited = True
+        return True
+
+
+def test_a_host_that_has_given_up_an_epoch_has_not_failed() -> None:
+    with _open_replicas(1) as cluster:
+        peers = _FarBehind(cluster, HOSTS[0])
+        service = QueryService(
+            cluster.sources[HOSTS[0]], SMALL, DeploymentHosts(peers, HOSTS[0], Assignment(HOSTS, 1).order)
+        )
+        try:
+            assert _total(service) == TOTAL
+            assert peers.waited
         finally:
             service.close()
 
