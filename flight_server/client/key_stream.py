@@ -4,11 +4,13 @@ the time.
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
+from numbers import Number
 from types import TracebackType
 from typing import Any
 
@@ -28,6 +30,18 @@ nobody reads, so whoever sends without end before reading would wait for it and 
 MOST_PACKED = 4
 """How many batches travel as one message, up to `KEYS_A_MESSAGE`: to look a few hundred keys up takes a host
 little longer than a hundred. While it works on a message, the answer to the one before is read.
+"""
+
+_WHOLE = frozenset({int, bool})
+_EXACT = {
+    **dict.fromkeys((pa.int8(), pa.int16(), pa.int32(), pa.int64()), _WHOLE),
+    **dict.fromkeys((pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()), _WHOLE),
+    pa.date32(): _WHOLE | {dt.date},
+    pa.timestamp("us"): _WHOLE | {dt.datetime},
+    pa.timestamp("us", "UTC"): _WHOLE | {dt.datetime},
+}
+"""Types of values that Arrow takes as they are, or refuses, by the type of the key column. The columns of
+other types take all values so.
 """
 
 
@@ -57,11 +71,15 @@ class KeyStream:
         with connection.translate_errors():
             self._writer, self._reader = connection.client.do_exchange(descriptor, connection.stream_options)
             self._trailer = connection.latest_trailer()
-        with connection.translate_errors(self._trailer):
-            # The host answers the descriptor with its schema.
-            schema = self._reader.schema
-            self.key_schema: pa.Schema = parse_key_schema(schema)
-            self._writer.begin(self.key_schema)
+        try:
+            with connection.translate_errors(self._trailer):
+                # The host answers the descriptor with its schema.
+                schema = self._reader.schema
+                self.key_schema: pa.Schema = parse_key_schema(schema)
+                self._writer.begin(self.key_schema)
+        except BaseException:
+            self._let_go()
+            raise
         self._schema = schema.remove_metadata()
         self.columns: tuple[str, ...] = tuple(schema.names[1:])
         self._metadata: pa.Buffer | None = None
@@ -175,15 +193,22 @@ class KeyStream:
 
     def _cast(self, keys: pa.Table) -> pa.Table:
         try:
-            return keys.cast(self.key_schema)
+            cast = keys.cast(self.key_schema)
+            for given, taken in zip(keys.columns, cast.columns, strict=True):
+                # The one cast that loses something without a word.
+                if pa.types.is_timestamp(given.type) and pa.types.is_date(taken.type):
+                    moments = pa.timestamp(given.type.unit)
+                    if not given.cast(moments).equals(taken.cast(moments)):
+                        raise self._key_error()
         except (pa.ArrowException, ValueError) as error:
             raise self._key_error() from error
+        return cast
 
     def _batch(self, keys: Sequence[Any]) -> pa.RecordBatch:
         schema = self.key_schema
         try:
             columns = [keys] if len(schema) == 1 else list(zip(*keys, strict=True))
-            arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
+            arrays = [_key_column(values, field.type) for values, field in zip(columns, schema, strict=True)]
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             raise self._key_error() from error
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
@@ -246,6 +271,26 @@ class KeyStream:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _key_column(values: Sequence[Any], arrow_type: pa.DataType) -> pa.Array:
+    """Key values as Arrow has them. None becomes another one: Arrow by itself takes 1.5 for 1, and a moment
+    for its day.
+    """
+    exact = _EXACT.get(arrow_type)
+    if exact and not exact.issuperset(map(type, values)):
+        for value in values:
+            if not _is_kept(value, arrow_type):
+                raise ValueError("This value would become another one.")
+    return pa.array(values, arrow_type)
+
+
+def _is_kept(value: Any, arrow_type: pa.DataType) -> bool:
+    """Whether a column of whole numbers or times has the value as it is, if it takes it."""
+    if isinstance(value, dt.datetime):
+        is_midnight = value.time() == dt.time()
+        return not getattr(value, "nanosecond", 0) and (is_midnight or not pa.types.is_date(arrow_type))
+    return not isinstance(value, Number) or bool(value == int(value))  # type: ignore[call-overload]
 
 
 def _split(answer: pa.RecordBatch, sizes: Sequence[int]) -> Iterator[pa.RecordBatch]:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from pyarrow import flight
@@ -42,6 +48,9 @@ PAIRS = pa.table(
         "seen": pa.array([None, 2, 3], pa.int64()),
     }
 )
+DAY = dt.date(2024, 1, 1)
+MIDNIGHT = dt.datetime(2024, 1, 1)  # noqa: DTZ001 - a TIMESTAMP has no zone
+NOON = dt.datetime(2024, 1, 1, 12)  # noqa: DTZ001 - likewise
 
 
 @pytest.fixture
@@ -124,6 +133,61 @@ def test_a_key_of_several_columns_is_a_tuple(tmp_path: Path) -> None:
         }
         with pytest.raises(InvalidInput, match="does not fit"):
             keys.get("Bonn")
+
+
+@pytest.mark.parametrize(
+    ("of_store", "has_row", "has_none"),
+    [
+        (
+            pa.array([1, 2], pa.int64()),
+            [1.0, Decimal(1), np.int32(1), np.float64(1)],
+            [1.5, np.float32(1.5), Decimal("1.5")],
+        ),
+        (pa.array([1, 2], pa.uint8()), [1, 1.0], [1.9]),
+        (
+            pa.array([DAY], pa.date32()),
+            [DAY, MIDNIGHT, pd.Timestamp(MIDNIGHT)],
+            [NOON, pd.Timestamp(NOON), 19_723.5],
+        ),
+        (pa.array([NOON]), [NOON, pd.Timestamp(NOON)], [pd.Timestamp(NOON) + pd.Timedelta(1, "ns"), 1.5]),
+    ],
+)
+def test_a_key_is_not_taken_for_another_one(
+    of_store: pa.Array, has_row: list[object], has_none: list[object], tmp_path: Path
+) -> None:
+    changelog = tmp_path / "changelog"
+    rows = pa.table({"k": of_store, "row": pa.array(range(len(of_store)), pa.int64())})
+    append_table(Changelog.open(str(changelog)), define_store("s", rows.schema, ["k"], partitions=1), rows)
+    with (
+        start_host(HostOptions(changelog=str(changelog), data=tmp_path / "data", port=0)) as host,
+        Client(host.uri) as client,
+        client.keys("s", ["row"]) as keys,
+    ):
+        assert [keys.get(key) for key in has_row] == [{"row": 0}] * len(has_row)
+        for key in has_none:
+            with pytest.raises(InvalidInput, match="does not fit the key"):
+                keys.get(key)
+            with pytest.raises(InvalidInput, match="does not fit the key"):
+                keys.get_many([key])
+        if pa.types.is_date(of_store.type):
+            assert keys.get_many(pa.array([MIDNIGHT])).num_rows == 1
+            with pytest.raises(InvalidInput, match="does not fit the key"):
+                keys.get_many(pa.array([MIDNIGHT, NOON]))
+
+
+def test_a_stream_that_is_refused_says_nothing_beside_its_error(uri: str) -> None:
+    program = (
+        "from flight_server.client.client import Client\n"
+        f"with Client({uri!r}) as client:\n"
+        "    try:\n"
+        "        client.keys('nothing')\n"
+        "    except Exception as error:\n"
+        "        print(error)\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert (ended.stdout, ended.stderr) == ("There is no store 'nothing'.\n", "")
 
 
 def test_what_cannot_be_opened_says_why(client: Client) -> None:
