@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from flight_server.cli.failures import Failure
 from flight_server.cli.options import (
     FILE,
     ColumnType,
@@ -209,18 +209,34 @@ def migrate(store: str, changelog: str, connection: ConnectionOptions, **given: 
         _ = options.changes
     migrate(open_changelog(changelog), options, click.echo)
     if not given["dry_run"]:
-        _notify(connection)
+        _show_untold(_notify(connection))
 
 
-def _notify(connection: ConnectionOptions) -> None:
-    """Have hosts look for what is new in the changelog."""
+def _notify(connection: ConnectionOptions) -> Sequence[Failure]:
+    """Have hosts look for what is new in the changelog; why some of them could not be told."""
     if not connection.uris:
-        return
+        return ()
+    from engine.errors import LivestateError  # noqa: PLC0415  only this needs it
     from flight_server.client.client import Client  # noqa: PLC0415  it imports pyarrow.flight
 
+    failures = []
     for host in connection.hosts:
-        with Client(host) as client:
-            client.notify()
+        try:
+            with Client(host) as client:
+                client.notify()
+        except LivestateError as error:
+            failures.append(Failure(error))
+    return failures
+
+
+def _show_untold(failures: Sequence[Failure]) -> None:
+    """End a command whose work is done with the hosts that could not be told of it, if there are any."""
+    if not failures:
+        return
+    for failure in failures:
+        failure.show()
+    click.echo("The changelog has the change all the same; hosts take note within a second.", err=True)
+    raise SystemExit(Failure.exit_code)
 
 
 @click.command()
@@ -245,12 +261,13 @@ def switch(name: str, store: str, changelog: str, connection: ConnectionOptions)
     opened = open_changelog(changelog)
     opened.switch(StoreName(name), StoreName(store), operator())
     is_store = opened.definition(StoreName(store)) is not None
-    _notify(connection)
+    untold = _notify(connection)
     click.echo(
         f"SQL reads store {store} by the name {name}."
         if is_store
         else f"The name {name} means no store any more."
     )
+    _show_untold(untold)
 
 
 @click.command()
@@ -290,7 +307,7 @@ def skip(
         hosts = [opened.enter_context(Client(host)) for host in connection.hosts] if connection.uris else []
         options = SkipOptions(GroupName(group), Epoch(epoch), reason, force)
         run_skip(open_changelog(changelog), options, hosts, click.echo)
-        _notify(connection)
+        _show_untold(_notify(connection))
 
 
 @click.command()
@@ -320,4 +337,6 @@ def drop(store: str, changelog: str, connection: ConnectionOptions, yes: bool) -
         click.echo(loss)
         if not yes:
             click.confirm(f"Drop {store}?", abort=True)
-    run_drop(opened, name, partial(_notify, connection), click.echo)
+    untold: list[Failure] = []
+    run_drop(opened, name, lambda: untold.extend(_notify(connection)), click.echo)
+    _show_untold(untold)

@@ -115,6 +115,25 @@ def test_a_store_is_dropped_once_it_is_confirmed(changelog: Changelog) -> None:
     assert again.stdout.startswith("Store t was dropped on 20")
 
 
+def test_a_change_is_whole_where_hosts_cannot_be_told(changelog: Changelog) -> None:
+    hosts = ("--uri", "localhost:1", "--uri", "localhost:2", "--changelog", changelog.uri)
+    skip = ("skip", "--group", "t", "--epoch", "2", "--reason", "wrong", "--force")
+    for verb, said in (
+        (("switch", "u", "t"), "SQL reads store t by the name u.\n"),
+        (("switch", "u", "u"), "The name u means no store any more.\n"),
+        (skip, "Hosts go on behind it within a second."),
+        (("drop", "t", "--yes"), "Removed from the changelog: 3 epochs"),
+    ):
+        done = livestate(*verb, *hosts)
+        assert done.exit_code == 1
+        assert said in done.stdout
+        assert "The host at grpc://localhost:1 cannot be reached" in done.stderr
+        assert "The host at grpc://localhost:2 cannot be reached" in done.stderr
+        assert done.stderr.endswith(
+            "The changelog has the change all the same; hosts take note within a second.\n"
+        )
+
+
 def test_a_drop_names_the_stores_that_stay(changelog: Changelog) -> None:
     open_appender(changelog, [OTHER])
     done = livestate("drop", "t", "--changelog", changelog.uri, "--yes")
