@@ -32,6 +32,16 @@ _ARROW_OF: dict[str, pa.DataType] = {
     "TIMESTAMP": pa.timestamp("us"),
     "TIMESTAMP WITH TIME ZONE": pa.timestamp("us", "UTC"),
 }
+_ALIASES = {
+    "BOOL": "BOOLEAN",
+    "DATETIME": "TIMESTAMP",
+    "INT": "INTEGER",
+    "REAL": "FLOAT",
+    "STRING": "VARCHAR",
+    "TEXT": "VARCHAR",
+    "TIMESTAMPTZ": "TIMESTAMP WITH TIME ZONE",
+}
+"""Other names that people write, as DuckDB takes them."""
 _SQL_OF = {arrow_type: name for name, arrow_type in _ARROW_OF.items()}
 MAX_DEPTH = 32
 MAX_DECIMAL_DIGITS = 38
@@ -168,10 +178,11 @@ _CANONICAL: tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType, in
 
 
 def parse_sql_type(text: str) -> pa.DataType:
-    """The canonical Arrow type of an SQL type name that `sql_type` made.
+    """The canonical Arrow type of an SQL type name that `sql_type` made, or that somebody wrote.
 
     Args:
-        text: Such as `BIGINT`, `DECIMAL(10,2)` or `STRUCT("a" BIGINT, "b" VARCHAR[])`; in small letters, too.
+        text: Such as `BIGINT`, `DECIMAL(10,2)` or `STRUCT("a" BIGINT, "b" VARCHAR[])`; in small letters, too,
+            and by the other names that DuckDB has for them, such as `INT`.
 
     Returns:
         The canonical type: `parse_sql_type(sql_type(t)) == t`.
@@ -188,7 +199,7 @@ def parse_sql_type(text: str) -> pa.DataType:
 
 _QUOTED_OR_NOT = re.compile(r'"(?:[^"]|"")*"|[^"]+')
 _SIMPLE = re.compile(r"\s*(TIMESTAMP WITH TIME ZONE|[A-Z]+)")
-_DECIMAL = re.compile(r"\s*DECIMAL\(\s*(\d+)\s*,\s*(\d+)\s*\)")
+_DECIMAL = re.compile(r"\s*(?:DECIMAL|NUMERIC)\(\s*(\d+)\s*,\s*(\d+)\s*\)")
 _FIELD = re.compile(r'\s*"((?:[^"]|"")*)"\s')
 _BLANKS = re.compile(r"\s*")
 _SHOWN_CHARACTERS = 100
@@ -219,6 +230,7 @@ def _parse_element(text: str, place: int, depth: int) -> tuple[pa.DataType, int]
         key, end = _parse(text, end + 1, depth + 1)
         item, end = _parse(text, _expect(text, end, ","), depth + 1)
         return pa.map_(key, item), _expect(text, end, ")")
+    name = _ALIASES.get(name, name)
     if name in _ARROW_OF:
         return _ARROW_OF[name], end
     raise InvalidInput(

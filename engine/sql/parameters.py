@@ -285,13 +285,8 @@ def _named_query(table: exp.Expr) -> exp.Expr | None:
 
 
 def _declared_type(node: exp.Expr) -> pa.DataType | None:
-    text = node.sql(dialect=EngineDialect)
     try:
-        return parse_sql_type(
-            "TIMESTAMP WITH TIME ZONE"
-            if text == "TIMESTAMPTZ"
-            else {"TEXT": "VARCHAR", "INT": "INTEGER"}.get(text, text)
-        )
+        return parse_sql_type(node.sql(dialect=EngineDialect))
     except InvalidInput:
         return None
 

@@ -22,6 +22,7 @@ from engine.model.migration import (
     parse_changes,
 )
 from engine.model.schema import TOMBSTONE_COLUMN, StoreDefinition, define_store
+from engine.model.sql_types import canonical_type
 
 PLAYS = define_store(
     "plays",
@@ -225,6 +226,28 @@ def test_all_names_can_be_in_quotation_marks() -> None:
         DropColumn("c d"),
         DropColumn("e f"),
         AddColumn('a "b"', pa.float64()),
+    )
+
+
+def test_types_may_have_the_other_names_that_duckdb_has_for_them() -> None:
+    assert parse_changes(
+        [
+            "a int",
+            "b TEXT DEFAULT 'x'",
+            "c STRING[]",
+            "d NUMERIC(5,2)",
+            'e MAP(TEXT, STRUCT("at" TIMESTAMPTZ))',
+        ],
+        widen=["f=REAL", "g=DATETIME", "h=BOOL"],
+    ) == (
+        WidenColumn("f", pa.float32()),
+        WidenColumn("g", pa.timestamp("us")),
+        WidenColumn("h", pa.bool_()),
+        AddColumn("a", pa.int32()),
+        AddColumn("b", pa.string(), "x"),
+        AddColumn("c", canonical_type(pa.list_(pa.string()))),
+        AddColumn("d", pa.decimal128(5, 2)),
+        AddColumn("e", pa.map_(pa.string(), pa.struct({"at": pa.timestamp("us", "UTC")}))),
     )
 
 

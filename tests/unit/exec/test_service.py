@@ -191,6 +191,25 @@ def test_parameters_have_types(service: QueryService) -> None:
 
 
 @pytest.mark.parametrize(
+    ("written", "told"),
+    [
+        ("FLOAT", pa.float64()),
+        ("REAL", pa.float64()),
+        ("INT", pa.int64()),
+        ("STRING", pa.string()),
+        ("BOOL", pa.bool_()),
+        ("DATETIME", pa.timestamp("us")),
+        ("DECIMAL(9,2)", pa.decimal128(9, 2)),
+        ("INT[]", pa.list_(pa.field("item", pa.int64()))),
+    ],
+)
+def test_a_cast_parameter_has_the_type_of_the_cast(
+    service: QueryService, written: str, told: pa.DataType
+) -> None:
+    assert service.prepare(f"SELECT CAST(? AS {written})").parameters == pa.schema([("1", told)])
+
+
+@pytest.mark.parametrize(
     ("sql", "values", "message"),
     [
         ("SELECT * FROM plays WHERE song_id = ?", {"a": "x"}, "Parameter 1 must be BIGINT, not VARCHAR."),
