@@ -402,6 +402,8 @@ def _json_value(value: Any) -> Any:
             return format(value, "f")
         case dt.datetime():
             return value.isoformat().replace("+00:00", "Z")
+        case pa.MonthDayNano():
+            return _interval_text(value)
         case list() | tuple():
             # pyarrow gives a map as a list of pairs, which JSON has a list of lists for.
             return [_json_value(v) for v in value]
@@ -409,6 +411,20 @@ def _json_value(value: Any) -> Any:
             return {name: _json_value(v) for name, v in value.items()}
         case _:
             return str(value)
+
+
+def _interval_text(value: pa.MonthDayNano) -> str:
+    """An interval as SQL writes it, such as `1 year 2 months 3 days 04:05:06.5`."""
+    years, months = divmod(abs(value.months), 12)
+    sign = -1 if value.months < 0 else 1
+    counts = ((sign * years, "year"), (sign * months, "month"), (value.days, "day"))
+    parts = [f"{count} {unit}{'' if abs(count) == 1 else 's'}" for count, unit in counts if count]
+    if value.nanoseconds or not parts:
+        seconds, fraction = divmod(abs(value.nanoseconds), 1_000_000_000)
+        tail = f".{fraction:09}".rstrip("0") if fraction else ""
+        time = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}{tail}"
+        parts.append(f"-{time}" if value.nanoseconds < 0 else time)
+    return " ".join(parts)
 
 
 def _text_type(arrow_type: pa.DataType) -> pa.DataType:

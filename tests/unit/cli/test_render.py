@@ -291,3 +291,29 @@ def test_the_end_of_a_day_is_not_its_beginning() -> None:
     assert [row["at"] for row in found] == ["24:00:00", None, "00:00:00", "01:00:00.000001"]
     with pytest.raises(InvalidInput, match="no form for the time 24:00:00"):
         write_csv(rows.schema, rows.to_batches(), io.BytesIO())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1 month 2 days 03:04:05.5",
+        "-14 months",
+        "-1 days",
+        "0 days",
+        "-00:00:00.000001",
+        "1 year -1 day 100:00:00",
+    ],
+)
+def test_intervals_are_shown_as_the_engine_shows_them(text: str) -> None:
+    sql = f"SELECT i, i::VARCHAR AS text, [i] AS list FROM (SELECT INTERVAL '{text}' AS i)"
+    relation = duckdb.sql(sql)
+    assert relation is not None
+    found = relation.to_arrow_table()
+    shown = found["text"][0].as_py()
+    assert [display_text(value) for value in python_values(found["i"])] == [shown]
+    out = io.BytesIO()
+    write_json(found.schema, found.to_batches(), out)
+    assert json.loads(out.getvalue()) == {"i": shown, "text": shown, "list": [shown]}
+    out = io.BytesIO()
+    write_csv(found.schema, found.to_batches(), out)
+    assert list(csv.reader(io.StringIO(out.getvalue().decode())))[1] == [shown, shown, json.dumps([shown])]
