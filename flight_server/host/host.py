@@ -396,7 +396,7 @@ def _check(options: HostOptions) -> None:
     if bool(options.tls_certificate) != bool(options.tls_key):
         raise InvalidInput("TLS needs both a certificate and its key.")
     if options.token is not None and not options.token:
-        raise InvalidInput("The token is empty; leave it out for an open host.")
+        raise InvalidInput("The token is empty; leave LIVESTATE_TOKEN unset for an open host.")
     if options.token is not None and not (
         can_be_sent(options.token) and options.token.strip() == options.token
     ):

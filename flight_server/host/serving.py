@@ -27,6 +27,7 @@ from flight_server.server.limits import ServerLimits
 
 LOOPBACK = "127.0.0.1"
 DEPLOYMENT_FILE = "livestate.toml"
+_PORTS = 65_536
 SLOW_SECONDS = 1.0
 """How long the quickest statement takes that the log has with its plan."""
 
@@ -129,6 +130,12 @@ def host_options(given: ServeArguments) -> HostOptions:
     Raises:
         InvalidInput: Something is missing, contradicts the rest, or cannot be read.
     """
+    _check_company(given)
+    if given.replication is not None:
+        raise InvalidInput(
+            "--replication is for --processes: leave --replication out. In a deployment its file says how "
+            "many hosts hold a partition."
+        )
     if given.deployment is None:
         return _lone_host(given)
     if given.host is None:
@@ -158,6 +165,14 @@ def host_options(given: ServeArguments) -> HostOptions:
     address = given.address or place.hostname or LOOPBACK
     port = given.port if given.port is not None else _port(entry)
     return _options(given, deployment.changelog, data, address, port, deployment, entry.name)
+
+
+def _check_company(given: ServeArguments) -> None:
+    """Refuse an option that says nothing without another one, which somebody may believe to be there."""
+    if given.audit_digests and given.audit_log is None:
+        raise InvalidInput(
+            "There is no audit log without --audit-log: name its file, or leave --audit-digests out."
+        )
 
 
 def _lone_host(given: ServeArguments) -> HostOptions:
@@ -305,6 +320,7 @@ def local_deployment(given: ServeArguments) -> Deployment:
     """
     if given.http_address is not None:
         parse_http_address(given.http_address)
+    _check_company(given)
     if given.deployment is not None or given.host is not None:
         raise InvalidInput("--processes makes a deployment of its own: leave --deployment and --host out.")
     if given.changelog is None or given.data is None or given.processes is None:
@@ -329,6 +345,11 @@ def _ports(given: ServeArguments) -> Sequence[int]:
     first = DEFAULT_PORT if given.port is None else given.port
     if first == 0:
         return free_ports(LOOPBACK, 0, given.processes)
+    if first + given.processes > _PORTS:
+        raise InvalidInput(
+            f"There are not {given.processes} ports from {first} on: give a --port of "
+            f"{_PORTS - given.processes} or less."
+        )
     return range(first, first + given.processes)
 
 

@@ -89,6 +89,9 @@ def test_the_command_line_wins_over_the_file(deployment: Path) -> None:
         ({}, "--changelog and its --data"),
         ({"changelog": "x"}, "--changelog and its --data"),
         ({"changelog": "x", "data": Path("y"), "host": "0.0.0.0"}, "--address"),
+        ({"changelog": "x", "data": Path("y"), "replication": 2}, "leave --replication out"),
+        ({"deployment": True, "host": "a", "replication": 2}, "leave --replication out"),
+        ({"changelog": "x", "data": Path("y"), "audit_digests": True}, "no audit log without --audit-log"),
         ({"deployment": True}, "--host"),
         ({"deployment": True, "host": "z"}, "no host z"),
         ({"deployment": True, "host": "a", "changelog": "x"}, "leave --changelog out"),
@@ -197,6 +200,15 @@ def test_a_deployment_with_odd_names_survives_as_text() -> None:
         2,
     )
     assert parse_deployment(deployment_text(odd)) == odd
+
+
+def test_processes_whose_options_contradict_each_other_are_refused_before_they_start() -> None:
+    given = ServeArguments(changelog="c", data=Path("d"), processes=2)
+    with pytest.raises(InvalidInput, match="no audit log without --audit-log"):
+        local_deployment(replace(given, audit_digests=True))
+    with pytest.raises(InvalidInput, match="not 2 ports from 65535 on: give a --port of 65534 or less"):
+        local_deployment(replace(given, port=65_535))
+    assert local_deployment(replace(given, port=65_534)).hosts[1].uri.endswith(":65535")
 
 
 def test_a_process_is_told_what_its_parent_was_told(tmp_path: Path) -> None:
