@@ -184,7 +184,7 @@ class Prompt:
 
     def _file(self, file: Path) -> None:
         try:
-            text = file.read_text(encoding="utf-8")
+            text = file.read_text(encoding="utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
             reason = "it is not text in UTF-8" if isinstance(error, UnicodeDecodeError) else error.strerror
             self._show_error(InvalidInput(f"{file} cannot be read: {reason}."))

@@ -68,6 +68,7 @@ def hosts(connection: ConnectionOptions, watch: bool, every: float) -> None:
       behind       older epochs can be read, newer ones are on their way
       building     nothing can be read before the host is at what was newest when it started
       rebuilding   some partitions cannot be read yet
+      draining     no new statement is taken
     with how much of the way is done, bytes of the changelog a second, and the time left.
 
     \b

@@ -159,7 +159,10 @@ def _read(source: IO[str] | None) -> tuple[str, str]:
     """The SQL of a file, or of standard input, and what to call it."""
     with source if source is not None else click.open_file("-", encoding="utf-8") as opened:
         try:
-            return str(opened.read()), "" if opened.name == "<stdin>" else Path(opened.name).name
+            # Editors on Windows begin a file with this mark.
+            return opened.read().removeprefix("\ufeff"), "" if opened.name == "<stdin>" else Path(
+                opened.name
+            ).name
         except UnicodeDecodeError as error:
             raise click.UsageError("The SQL is not text in UTF-8.") from error
 

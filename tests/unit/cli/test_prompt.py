@@ -109,7 +109,7 @@ def test_commands(client: Client, tmp_path: Path) -> None:
     assert shown[-1] == "1 row · epoch 2"
     assert prompt.execute("\\timing sideways")
     assert "There is no command \\timing sideways; \\? lists them." in terminal.take()
-    (tmp_path / "s.sql").write_text("SELECT 1 AS a;\nSELECT nope FROM songs;\nSELECT 2 AS b;")
+    (tmp_path / "s.sql").write_text("\ufeffSELECT 1 AS a;\nSELECT nope FROM songs;\nSELECT 2 AS b;")
     assert prompt.execute(f"\\i {tmp_path / 's.sql'}")
     text = terminal.take()
     assert "s.sql, line 2, column 8:" in text

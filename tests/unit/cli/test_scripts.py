@@ -95,6 +95,14 @@ def test_set_holds_for_the_statements_behind_it(host_uri: str) -> None:
     assert "There is no session option 'nothing'" in ran.stderr
 
 
+def test_a_mark_of_utf_8_before_a_script_is_no_part_of_it(host_uri: str, tmp_path: Path) -> None:
+    """Editors on Windows write it."""
+    (tmp_path / "s.sql").write_text(SCRIPT, encoding="utf-8-sig")
+    for given, stdin in ((["-f", str(tmp_path / "s.sql")], ""), (["-f", "-"], "\ufeff" + SCRIPT)):
+        shown = livestate("sql", *given, "--uri", host_uri, "--format", "csv", stdin=stdin)
+        assert (shown.exit_code, shown.stdout) == (0, '"a"\n1\n"b","c"\n"x;y",";"\n')
+
+
 def test_set_shows_nothing_and_may_stand_before_what_a_file_gets(host_uri: str, tmp_path: Path) -> None:
     sql = "SET dialect = 'spark'; SELECT `song_id` FROM songs WHERE song_id = 2"
     assert livestate("sql", sql, "--uri", host_uri).stdout.split() == ["song_id", "─" * 7, "2"]
