@@ -11,6 +11,7 @@ import pytest
 
 PROGRAM = Path(__file__).parent / "jdbc" / "Queries.java"
 METADATA = PROGRAM.with_name("Metadata.java")
+READINGS = PROGRAM.with_name("Readings.java")
 FETCH = "mvn dependency:get -Dartifact=org.apache.arrow:flight-sql-jdbc-driver:18.3.0"
 ANSWERS = """\
 rows (1, one, 10) (2, two, 20) (3, three, 30)
@@ -92,3 +93,13 @@ def test_jdbc_has_all_metadata_that_tools_ask_for(uri: str) -> None:
     answer = subprocess.run(java_command(METADATA, uri), capture_output=True, check=False, timeout=120)
     assert answer.stdout.decode() == TOLD, answer.stderr.decode()
     assert answer.returncode == 0, answer.stderr.decode()
+
+
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
+def test_values_are_read_as_the_docs_say(uri: str, zone: str) -> None:
+    """The driver's other ways shift times by the machine's zone, and take unsigned integers for signed ones."""
+    answer = subprocess.run(java_command(READINGS, uri, zone), capture_output=True, check=False, timeout=120)
+    assert answer.stdout.decode() == (
+        "18446744073709551615 200 2024-05-17 2024-05-17 00:30:15.123456 2024-05-17T00:30:15.123456 "
+        "2024-05-17T10:30:15Z 10:11:12.5 [1,2]\n"
+    ), answer.stderr.decode()
