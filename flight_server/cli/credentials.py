@@ -71,6 +71,10 @@ def add_user(file: Path, name: str, password: str, roles: Sequence[str], claims:
     lines = ["[[users]]", f"name = {_toml(name)}", f"password = {_toml(digest_password(password))}"]
     lines.append(f"roles = {_toml(list(roles))}")
     with _directory_lock(file):
+        if file.exists() and name in {user.name for user in parse_users(_text_of(file, "users"))}:
+            raise InvalidInput(
+                f"There is a user {name} already: for another password, delete the entry first."
+            )
         text = _text_with_entry(file, "users", [*lines, *_claim_lines(claims)])
         parse_users(text)
         write_secret(file, text.encode())
@@ -90,8 +94,12 @@ def _directory_lock(file: Path) -> Iterator[None]:
         os.close(directory)
 
 
+def _text_of(file: Path, what: str) -> str:
+    return read_secret_text(file, f"The file of {what}")
+
+
 def _text_with_entry(file: Path, what: str, lines: Sequence[str]) -> str:
-    before = read_secret_text(file, f"The file of {what}") if file.exists() else "version = 1\n"
+    before = _text_of(file, what) if file.exists() else "version = 1\n"
     return before.rstrip("\n") + "\n\n" + "\n".join(lines) + "\n"
 
 

@@ -268,12 +268,36 @@ _certificate_option = click.option(
 _key_option = click.option("--key", type=FILE, help="PEM key of --certificate.")
 
 
-def _password(user: str | None) -> str:
-    if not user:
-        return ""
-    return os.environ.get("LIVESTATE_PASSWORD") or click.prompt(
-        f"Password of {user}", hide_input=True, err=True
-    )
+def password_of(user: str, *, is_new: bool = False) -> str:
+    """The password of a user: LIVESTATE_PASSWORD, or what is typed.
+
+    Args:
+        user: The user.
+        is_new: Whether it is to be typed twice.
+
+    Raises:
+        UsageError: There is nothing to read it from.
+    """
+    given = os.environ.get("LIVESTATE_PASSWORD")
+    if given:
+        return given
+    import warnings  # noqa: PLC0415  only this needs them
+    from getpass import GetPassWarning  # noqa: PLC0415  likewise
+
+    with warnings.catch_warnings():
+        # Python's names a file of Python's.
+        warnings.simplefilter("ignore", GetPassWarning)
+        try:
+            typed: str = click.prompt(
+                f"Password of {user}", hide_input=True, confirmation_prompt=is_new, err=True
+            )
+        except click.Abort as abort:
+            if isinstance(abort.__context__, KeyboardInterrupt):
+                raise
+            raise click.UsageError(
+                f"There is no terminal to ask for the password of {user} at: set LIVESTATE_PASSWORD."
+            ) from abort
+    return typed
 
 
 def takes_connection(uri_option: Callable[[Any], Any]) -> Callable[[Callable[..., None]], Any]:
@@ -312,7 +336,7 @@ def takes_connection(uri_option: Callable[[Any], Any]) -> Callable[[Callable[...
                     token=None if user and token_file is None else token_of(token_file) or None,
                     tls_roots=tls_roots,
                     user=user or "",
-                    password=_password(user),
+                    password=password_of(user) if user else "",
                     certificate=certificate,
                     key=key,
                 )

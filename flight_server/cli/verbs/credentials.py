@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
-import os
 from pathlib import Path
 
 import click
 
-from flight_server.cli.options import Claim
+from flight_server.cli.options import Claim, password_of
 
 _roles_option = click.option(
     "--role",
@@ -83,7 +82,4 @@ def user(name: str, file: Path, roles: tuple[str, ...], claims: tuple[tuple[str,
     """
     from flight_server.cli.credentials import add_user  # noqa: PLC0415  it imports argon2
 
-    password = os.environ.get("LIVESTATE_PASSWORD") or click.prompt(
-        f"Password of {name}", hide_input=True, confirmation_prompt=True, err=True
-    )
-    add_user(file, name, password, roles, dict(claims))
+    add_user(file, name, password_of(name, is_new=True), roles, dict(claims))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -182,3 +183,36 @@ def test_output_for_which_there_is_no_room(arguments: list[str]) -> None:
         )
     assert failed.returncode == 1
     assert failed.stderr == "Error: There is no room for what is to be printed (No space left on device).\n"
+
+
+@pytest.mark.parametrize("given", [["sql", "SELECT 1", "--user", "ann"], ["user", "ann", "--file", "FILE"]])
+def test_nobody_is_asked_for_a_password_where_there_is_no_terminal(tmp_path: Path, given: list[str]) -> None:
+    command = [str(tmp_path / "users.toml") if word == "FILE" else word for word in given]
+    ended = subprocess.run(
+        [sys.executable, "-m", "flight_server.cli.main", *command],
+        env={name: value for name, value in os.environ.items() if name != "LIVESTATE_PASSWORD"},
+        stdin=subprocess.DEVNULL,
+        start_new_session=True,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert ended.returncode == 2
+    assert ended.stderr.endswith(
+        "Error: There is no terminal to ask for the password of ann at: set LIVESTATE_PASSWORD.\n"
+    )
+    assert ".py" not in ended.stderr
+
+
+def test_a_user_is_added_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LIVESTATE_PASSWORD", "a long password")
+    file = tmp_path / "users.toml"
+    assert livestate("user", "ann", "--file", file).exit_code == 0
+    before = file.read_bytes()
+    again = livestate("user", "ann", "--file", file)
+    assert (again.exit_code, again.stderr) == (
+        1,
+        "Error: There is a user ann already: for another password, delete the entry first.\n",
+    )
+    assert file.read_bytes() == before
