@@ -22,6 +22,7 @@ from sqlglot.parser import Parser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from engine.model.names import fold
+from engine.sql.numbers import split_numbers
 
 KNOWN_FUNCTIONS = frozenset(
     """
@@ -189,7 +190,7 @@ class _Reader:
 
 def _readable(tokens: Sequence[Token]) -> list[Token]:
     """Tokens with what the parser reads otherwise than DuckDB put in another way."""
-    return _with_brackets(_merge_literals(tokens))
+    return _with_brackets(_merge_literals(split_numbers(tokens)))
 
 
 def _merge_literals(tokens: Sequence[Token]) -> list[Token]:

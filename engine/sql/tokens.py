@@ -37,6 +37,7 @@ from engine.sql.lexer import (
     comment_end,
     dollar_end,
 )
+from engine.sql.numbers import split_numbers
 from engine.sql.text import SourceText
 
 MAX_TOKENS = 100_000
@@ -250,6 +251,8 @@ def tokenize(source: SourceText, text: str, dialect: Dialect) -> list[Token]:
     if len(text) > MAX_TOKENS:
         _check_length(text, dialect)
     tokens = dialect.tokenize(text)
+    if not isinstance(dialect, EngineDialect):
+        tokens = split_numbers(tokens)
     _check(source, tokens)
     _check_words(source, tokens)
     _check_lengths(source, tokens, dialect)
