@@ -11,6 +11,7 @@ Functions that nothing looks at by their kind are hidden from the parser: they s
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -120,6 +121,11 @@ _OPERANDS_BEHIND = {
 }
 """Which operators bind closer than these, in what stands behind them: the parser has others."""
 _BRACKETED = _PIVOTS | _OPERANDS_BEHIND.keys()
+_GROUPED = frozenset({TokenType.INTERVAL, TokenType.COLON, TokenType.FOR, TokenType.ARROW})
+_LITERAL_TOKENS = frozenset({TokenType.STRING, TokenType.NUMBER})
+_BEFORE_ARGUMENT = frozenset({TokenType.L_PAREN, TokenType.COMMA})
+_BOUND_ENDS = frozenset({TokenType.COLON, TokenType.R_BRACKET})
+_NULLS = frozenset({"IGNORE", "RESPECT"})
 _SIGNS = frozenset({TokenType.DASH, TokenType.PLUS, TokenType.TILDE})
 _SUBSCRIPTS = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET})
 _BEHIND_OPERANDS = frozenset({TokenType.DOT, TokenType.DCOLON})
@@ -190,7 +196,7 @@ class _Reader:
 
 def _readable(tokens: Sequence[Token]) -> list[Token]:
     """Tokens with what the parser reads otherwise than DuckDB put in another way."""
-    return _with_brackets(_merge_literals(split_numbers(tokens)))
+    return _with_brackets(_in_groups(_merge_literals(split_numbers(tokens))))
 
 
 def _merge_literals(tokens: Sequence[Token]) -> list[Token]:
@@ -365,6 +371,88 @@ def _token_of(kind: TokenType, text: str, first: Token, last: Token) -> Token:
     return Token(kind, text, last.line, last.col, first.start, last.end)
 
 
+def _in_groups(tokens: list[Token]) -> list[Token]:
+    """Tokens with brackets around what the parser takes for something else without them, and with the names
+    by which it knows functions of windows.
+    """
+    if not any(token.token_type in _GROUPED or token.text.upper() == "NULLS" for token in tokens):
+        return tokens
+    closing = ends_of_brackets(tokens)
+    opened: dict[int, list[Token]] = {}
+    ends: Counter[int] = Counter()
+    for place, token in enumerate(tokens):
+        start, end = _group(tokens, place, closing)
+        if end > start:
+            is_value = token.token_type is TokenType.ARROW
+            name = [token_near(TokenType.VAR, _ITSELF, token)] if is_value else []
+            opened[start] = [*name, token_near(TokenType.L_PAREN, "(", token), *opened.get(start, ())]
+            ends[end] += 1
+    made: list[Token] = []
+    for place, token in enumerate(tokens):
+        made += [token_near(TokenType.R_PAREN, ")", token)] * ends[place]
+        made += opened.get(place, ())
+        made.append(_of_window(tokens, place, closing))
+    return made
+
+
+def _group(tokens: Sequence[Token], place: int, closing: Mapping[int, int]) -> tuple[int, int]:
+    """Where what needs brackets because of the token at a place begins and ends; the place twice for
+    nothing.
+    """
+    kind, end = tokens[place].token_type, closing.get(place, place)
+    behind = tokens[place + 1].token_type if place + 1 < len(tokens) else TokenType.SEMICOLON
+    if kind is TokenType.INTERVAL:
+        # `INTERVAL 1 DAY + '2 …'`: the parser takes what is added for an interval, too.
+        plus = closing.get(place + 1, place + 1) + 2
+        is_sum = plus + 1 < len(tokens) and tokens[plus].token_type is TokenType.PLUS
+        return place, plus if is_sum and tokens[plus + 1].token_type in _LITERAL_TOKENS else place
+    if kind is TokenType.ARROW:
+        # `f('…' -> 'a')`: the parser takes the string for a parameter of a lambda.
+        before = tokens[place - 2].token_type if place > 1 else TokenType.SEMICOLON
+        is_first = before in _BEFORE_ARGUMENT and tokens[place - 1].token_type is TokenType.STRING
+        return (place - 1, place) if is_first else (place, place)
+    if kind is not TokenType.L_BRACKET or end == place:
+        return place, place
+    if behind is TokenType.COLON and tokens[place + 2].token_type in _PARSER.COLON_PLACEHOLDER_TOKENS:
+        # `l[:n]`: the parser takes `:n` for a parameter.
+        return place + 2, _end_of_bound(tokens, place + 2, closing)
+    if end + 1 < len(tokens) and tokens[end + 1].token_type is TokenType.L_BRACKET:
+        # `[x FOR x IN l][1]`: the parser does not know what is behind.
+        return place, end + 1 if _is_comprehension(tokens, place, closing) else place
+    return place, place
+
+
+def _end_of_bound(tokens: Sequence[Token], start: int, closing: Mapping[int, int]) -> int:
+    """Where a bound of a slice ends."""
+    place = start
+    while place < len(tokens) and tokens[place].token_type not in _BOUND_ENDS:
+        place = closing.get(place, place) + 1
+    return place
+
+
+def _is_comprehension(tokens: Sequence[Token], start: int, closing: Mapping[int, int]) -> bool:
+    """Whether the bracket that is opened at a place has a list with FOR in it."""
+    place = start + 1
+    while place < closing[start]:
+        if tokens[place].token_type is TokenType.FOR:
+            return True
+        place = closing.get(place, place) + 1
+    return False
+
+
+def _of_window(tokens: Sequence[Token], place: int, closing: Mapping[int, int]) -> Token:
+    """The token at a place; `last_value` for the `last` of `last(x IGNORE NULLS) OVER …`, which is the same
+    there. The parser takes the one for an aggregate, which has no IGNORE NULLS.
+    """
+    token, end = tokens[place], closing.get(place + 1, 0)
+    name = shown_name(token).upper()
+    if name not in ("FIRST", "LAST") or end < place + 4 or tokens[end - 1].text.upper() != "NULLS":
+        return token
+    if tokens[place + 1].token_type is not TokenType.L_PAREN or tokens[end - 2].text.upper() not in _NULLS:
+        return token
+    return token_near(TokenType.VAR, f"{name}_VALUE", token)
+
+
 def _with_brackets(tokens: list[Token]) -> list[Token]:
     """Tokens with brackets where the parser takes less, or more, for an operand than DuckDB."""
     if not any(token.token_type in _BRACKETED for token in tokens):
@@ -531,7 +619,8 @@ def _as_written(tree: exp.Expr) -> exp.Expr:
     """A tree of such tokens as it means what DuckDB means, with the names of all functions."""
     for node in list(tree.find_all(exp.Anonymous, exp.Identifier)):
         name = str(node.this)
-        if name == _ITSELF:
+        # Where it looks for the type of a call, the parser reads the name alone.
+        if name == _ITSELF and node.expressions:
             _replace_by_argument(node)
         elif name == _NAMED:
             value, alias = node.expressions

@@ -97,3 +97,15 @@ SELECT k, sum(n) OVER (GROUPS BETWEEN 1 PRECEDING AND CURRENT ROW EXCLUDE TIES) 
 SELECT 1e3-1e2 AS a, n+1e1-1e0*2 AS b, 1.5e1+2.5e-1 AS c FROM plays
 ;;
 SELECT k FROM plays WHERE k < 1e2-1e1 AND n > 1e1-2e1 ORDER BY k
+;;
+SELECT k, tags[:n] AS a, tags[:n:1] AS b, usr[:length(song) - 1] AS c FROM plays
+;;
+SELECT k, INTERVAL 1 DAY + '2024-05-01'::DATE AS a, day + INTERVAL 1 DAY + 5 * INTERVAL 1 HOUR AS b FROM plays
+;;
+SELECT k FROM plays WHERE day < INTERVAL 2 DAYS + '2024-05-01'::DATE
+;;
+SELECT upper('{"a": "b"}' -> 'a') AS a, concat(usr, '{"a": "b"}' -> 'a') AS b FROM users
+;;
+SELECT k, [x FOR x IN tags IF x IN ['a', 'b']][1] AS a, [x || usr FOR x IN tags][-1] AS b FROM plays
+;;
+SELECT k, last(n IGNORE NULLS) OVER (PARTITION BY usr ORDER BY k) AS a, first(n IGNORE NULLS) OVER (ORDER BY k) AS b FROM plays
