@@ -680,8 +680,9 @@ def _writers() -> dict[type[exp.Expr], _Write]:
         exp.HexString: lambda _, node: f"x'{node.this}'",
         exp.Operator: _operator_text,
         exp.Neg: lambda writer, node: _with_sign("-", writer.sql(node, "this")),
-        # Else the tables would be taken off the names in whatever a PIVOT reads.
-        exp.Pivot: Generator.pivot_sql,
+        exp.Limit: _limit_text,
+        exp.Pivot: _pivot_text,
+        exp.WithinGroup: _ordered_text,
     }
 
 
@@ -694,3 +695,39 @@ def _operator_text(writer: Generator, node: exp.Operator) -> str:
     """`<=>` as it is read; others that are written so bind otherwise than without the word."""
     operator = str(node.args["operator"])
     return writer.binary(node, operator if operator == "<=>" else f"OPERATOR({operator})")
+
+
+def _limit_text(writer: Generator, node: exp.Limit) -> str:
+    """`LIMIT (30 - 10) %`, which DuckDB reads with any expression, and PERCENT with numbers alone."""
+    text, options = writer.limit_sql(node), node.args.get("limit_options")
+    is_share = options is not None and options.args.get("percent")
+    return f"{text.removesuffix('PERCENT')}%" if is_share else text
+
+
+def _pivot_text(writer: Generator, node: exp.Pivot) -> str:
+    """A PIVOT as sqlglot has it for most databases; for DuckDB it takes the tables off the names in whatever
+    is read. One without ON has groups and aggregates alone.
+    """
+    if not node.this or node.expressions or not (node.args.get("using") or node.args.get("group")):
+        return writer.pivot_sql(node)
+    using = writer.expressions(node, key="using", flat=True)
+    parts = (
+        f"PIVOT {writer.sql(node, 'this')}",
+        f" USING {using}" if using else "",
+        writer.sql(node, "group"),
+    )
+    return writer.prepend_ctes(node, "".join(parts))
+
+
+def _ordered_text(writer: Generator, node: exp.WithinGroup) -> str:
+    """`f(…) WITHIN GROUP (ORDER BY …)` as `f(… ORDER BY …)`, a percentile with what is ordered as its first
+    argument.
+    """
+    call, order = node.this, node.expression
+    if isinstance(call, exp.ArrayAgg):
+        return writer.withingroup_sql(node)
+    if isinstance(call, exp.PERCENTILES):
+        name = "QUANTILE_CONT" if isinstance(call, exp.PercentileCont) else "QUANTILE_DISC"
+        value, share = writer.sql(order.expressions[0], "this"), writer.sql(call, "this")
+        return f"{name}({value}, {share}{writer.sql(order)})"
+    return f"{writer.sql(call).removesuffix(')')}{writer.sql(order)})"

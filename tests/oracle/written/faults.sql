@@ -109,3 +109,11 @@ SELECT upper('{"a": "b"}' -> 'a') AS a, concat(usr, '{"a": "b"}' -> 'a') AS b FR
 SELECT k, [x FOR x IN tags IF x IN ['a', 'b']][1] AS a, [x || usr FOR x IN tags][-1] AS b FROM plays
 ;;
 SELECT k, last(n IGNORE NULLS) OVER (PARTITION BY usr ORDER BY k) AS a, first(n IGNORE NULLS) OVER (ORDER BY k) AS b FROM plays
+;;
+SELECT usr, percentile_disc(CAST(0.5 AS DOUBLE)) WITHIN GROUP (ORDER BY abs(n)) AS a FROM plays GROUP BY usr
+;;
+SELECT k FROM plays ORDER BY k LIMIT (SELECT max(rank) FROM users) % OFFSET 2
+;;
+PIVOT users USING sum(rank), max(born) AS m GROUP BY country
+;;
+SELECT u.usr, p.c FROM users u LEFT JOIN (PIVOT plays USING count(*) AS c GROUP BY usr) p USING (usr)

@@ -234,7 +234,12 @@ QUERIES = (
     "UNPIVOT (SELECT a, s.x AS c, u.d FROM t JOIN u USING (k)) ON a, c INTO NAME n VALUE v",
     "PIVOT_LONGER t ON a, b INTO NAME n VALUE v",
     "UNPIVOT t ON (a, b) AS x, (c, d) INTO NAME n VALUE v, w",
+    "PIVOT t USING sum(n)",
+    "PIVOT t USING sum(n) AS s, max(n) GROUP BY k, g",
+    "FROM (PIVOT t GROUP BY k) AS p JOIN u USING (k)",
     "FROM range(0, 3) AS r(i) SELECT i UNION ALL FROM json_each(a)",
+    "SELECT a FROM t LIMIT (30 - a) % OFFSET 3",
+    "SELECT a FROM t ORDER BY a LIMIT 10 PERCENT",
 )
 
 
@@ -256,6 +261,16 @@ def _without_strings(read: Any) -> Any:
 @pytest.mark.parametrize(
     ("sql", "written"),
     [
+        (
+            (
+                "SELECT percentile_disc((1 - (a))) WITHIN GROUP (ORDER BY f(b) DESC) FILTER (WHERE c), "
+                "percentile_cont([0.1, (0.2)]) WITHIN GROUP (ORDER BY b) FROM t"
+            ),
+            (
+                "SELECT QUANTILE_DISC(F(b), (1 - (a)) ORDER BY F(b) DESC) FILTER(WHERE c), "
+                "QUANTILE_CONT(b, [0.1, (0.2)] ORDER BY b) FROM t"
+            ),
+        ),
         ("PIVOT t ON g IN (1) ORDER BY 1", "SELECT * FROM (PIVOT t ON g IN (1)) ORDER BY 1"),
         (
             "WITH e AS (SELECT 1) PIVOT (SELECT * FROM e) ON g USING count(*) GROUP BY a LIMIT 3 OFFSET 1",
@@ -293,7 +308,7 @@ def _without_strings(read: Any) -> Any:
         ),
     ],
 )
-def test_a_pivot_stands_in_brackets_where_the_parser_knows_none(sql: str, written: str) -> None:
+def test_what_the_parser_does_not_know_is_written_otherwise(sql: str, written: str) -> None:
     assert _written(sql) == written
 
 
