@@ -15,6 +15,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from engine.errors import InvalidInput, LivestateError, Unsupported
 from engine.sql.arrows import read_arrows
+from engine.sql.bracketed_joins import name_bracketed_joins
 from engine.sql.chained_calls import NotReadError, chained_calls, mark_chained_calls, read_chained_calls
 from engine.sql.dialects.meanings import say_in_engine_terms
 from engine.sql.engine_dialect import token_near
@@ -123,6 +124,7 @@ def _tree(source: SourceText, body: str, dialect: str) -> exp.Expr:
     check_intervals(source, tokens if dialect == "duckdb" else ())
     check_clock_arguments(source, statements[0])
     write_out_names(statements[0], dialect)
+    name_bracketed_joins(statements[0])
     return balance_conditions(write_out_literals(source, statements[0], dialect))
 
 

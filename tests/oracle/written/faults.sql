@@ -117,3 +117,15 @@ SELECT k FROM plays ORDER BY k LIMIT (SELECT max(rank) FROM users) % OFFSET 2
 PIVOT users USING sum(rank), max(born) AS m GROUP BY country
 ;;
 SELECT u.usr, p.c FROM users u LEFT JOIN (PIVOT plays USING count(*) AS c GROUP BY usr) p USING (usr)
+;;
+SELECT l.usr, l.title, r.kind FROM (plays JOIN songs USING (song)) l JOIN events r ON l.usr = r.usr AND l.n > 40
+;;
+SELECT * FROM (plays JOIN songs ON plays.song = songs.song) l WHERE l.song_1 = 's1'
+;;
+SELECT m.usr, m.kind FROM ((users JOIN events USING (usr)) l JOIN plays p ON l.usr = p.usr) m WHERE k = 3
+;;
+SELECT x, y, count(*) FROM (users JOIN songs ON rank = len % 10) l(x, y) GROUP BY ALL
+;;
+SELECT a, name FROM ((VALUES ('u1'), ('u2')) v(a) JOIN users u ON u.usr = v.a)
+;;
+SELECT * FROM ((VALUES ('u1'), ('u2')) AS v (a) CROSS JOIN (VALUES (3), (4)) AS w (b)) AS t JOIN users ON usr = t.a
