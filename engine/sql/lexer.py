@@ -29,7 +29,16 @@ _WINDOW = 1 << 13
 """Characters that are searched at once: no other thread runs meanwhile, for some milliseconds at the most."""
 _LONGEST_MARK = 256
 """What is found so near to the end of a window may go on behind it."""
-_BLANKS = re.compile(rf"(?:\s|{LINE_COMMENT})*+")
+_NO_WIDTH = "\u200b\u2060\ufeff"
+"""Characters without width, which DuckDB takes for blanks: texts have them from pages and chats that they are
+copied from, and files begin with one.
+"""
+_BLANKS = re.compile(rf"(?:[\s{_NO_WIDTH}]|{LINE_COMMENT})*+")
+_WITHOUT_WIDTH = re.compile(
+    rf"(?P<comment>{COMMENT_MARK})|(?P<dollar>{DOLLAR_MARK})|{LINE_COMMENT}|{ESCAPE_STRING}|{STRING}|{QUOTED_NAME}"
+    rf"|(?P<blanks>[{_NO_WIDTH}]+)",
+    re.IGNORECASE | re.DOTALL,
+)
 _COMMENT_MARKS = re.compile(r"/\*|\*/")
 
 
@@ -106,3 +115,26 @@ def blanks_end(text: str, start: int) -> int:
         if not text.startswith("/*", start):
             return start
         start = comment_end(text, start)
+
+
+def with_plain_blanks(text: str) -> str:
+    """A text of the same length, in DuckDB's dialect, with blanks for what DuckDB takes for blanks and
+    sqlglot for parts of names.
+
+    Args:
+        text: Any text.
+    """
+    if not any(sign in text for sign in _NO_WIDTH):
+        return text
+    parts: list[str] = []
+    copied = place = 0
+    while found := search_in_turns(_WITHOUT_WIDTH, text, place):
+        place = found.end()
+        if found.lastgroup == "comment":
+            place = comment_end(text, found.start())
+        elif found.lastgroup == "dollar":
+            place = dollar_end(text, found.start(), found[0])
+        elif found.lastgroup == "blanks":
+            parts += [text[copied : found.start()], " " * len(found[0])]
+            copied = place
+    return "".join([*parts, text[copied:]])

@@ -21,11 +21,11 @@ from engine.sql.dialects.meanings import say_in_engine_terms
 from engine.sql.engine_dialect import token_near
 from engine.sql.engine_spelling import write_out_literals, write_out_names
 from engine.sql.first_words import EXPLAIN, SHOW_COLUMNS, check_first_word, explain_class, parse_show
-from engine.sql.lexer import blanks_end
+from engine.sql.lexer import blanks_end, with_plain_blanks
 from engine.sql.literals import MAX_STATEMENT_LENGTH, LiftedText, too_long_error
 from engine.sql.parsed_statement import ParsedStatement, StatementClass
 from engine.sql.recursion_keys import put_key_parts, take_key_parts
-from engine.sql.refused_syntax import check_clock_arguments, check_intervals, check_tree
+from engine.sql.refused_syntax import check_clock_arguments, check_intervals, check_states, check_tree
 from engine.sql.syntax_errors import first_line, syntax_error, token_error
 from engine.sql.text import SourceText
 from engine.sql.tokens import TooManyReadingsError, dialect_of, parse_tokens, tokenize
@@ -67,7 +67,7 @@ def parse(lifted: LiftedText, dialect: str) -> ParsedStatement:
     check_first_word(source, body)
     if len(body) > MAX_STATEMENT_LENGTH and len(_STRING.sub("", body)) > MAX_STATEMENT_LENGTH:
         raise too_long_error()
-    tree = _tree(source, body, dialect)
+    tree = _tree(source, with_plain_blanks(body) if dialect == "duckdb" else body, dialect)
     if isinstance(tree, exp.Describe):
         if statement_class is not StatementClass.QUERY:
             raise Unsupported("EXPLAIN of DESCRIBE is not supported: explain the query itself.")
@@ -122,6 +122,7 @@ def _tree(source: SourceText, body: str, dialect: str) -> exp.Expr:
     _translate(statements[0], dialect)
     read_arrows(source, tokens if dialect == "duckdb" else (), statements[0])
     check_intervals(source, tokens if dialect == "duckdb" else ())
+    check_states(source, tokens if dialect == "duckdb" else (), statements[0])
     check_clock_arguments(source, statements[0])
     write_out_names(statements[0], dialect)
     name_bracketed_joins(statements[0])

@@ -5,6 +5,7 @@ differently.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
@@ -171,6 +172,24 @@ def check_intervals(source: SourceText, tokens: Sequence[Token]) -> None:
         unit = fold(tokens[place + 2].text) if place + 2 < len(tokens) else ""
         if unit.removesuffix("s") not in _UNITS:
             raise source.error(f"INTERVAL {number.text} has no unit, such as DAY.", number.start)
+
+
+def check_states(source: SourceText, tokens: Sequence[Token], tree: exp.Expr) -> None:
+    """Refuse `sum(x) EXPORT_STATE`, which gives no name in the engine, as it does for the parser: the answer
+    would be the sum.
+    """
+    starts = {
+        token.start
+        for before, token in pairwise(tokens)
+        if before.token_type is TokenType.R_PAREN and token.text.upper() == "EXPORT_STATE"
+    }
+    for alias in tree.find_all(exp.Alias) if starts else ():
+        name = alias.args["alias"]
+        if not name.args.get("quoted") and name.meta.get("start") in starts:
+            raise source.error(
+                "EXPORT_STATE is not supported: ask for values of aggregates, not for their states.",
+                name.meta["start"],
+            )
 
 
 def check_clock_arguments(source: SourceText, tree: exp.Expr) -> None:
