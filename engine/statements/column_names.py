@@ -34,8 +34,13 @@ from engine.sql.versions import HISTORY
 
 _log = logging.getLogger(__name__)
 _DESCRIBE = re.compile(r"(?:DESCRIBE|DESC)\b", re.IGNORECASE)
-_DOUBTFUL = re.compile(r"[(!~@^#|&]|<=>|::")
-"""Calls of functions, types and operators, of which sqlglot knows some that DuckDB does not."""
+_DOUBTFUL = re.compile(
+    r"[(!~@^#|&]|<=>|::|(?:[-+*/%,=<>]|\b(?:SELECT|WHERE|ON|AND|OR|WHEN|THEN|ELSE|BY|BETWEEN))\s*\+",
+    re.IGNORECASE,
+)
+"""Calls of functions, types and operators, of which sqlglot knows some that DuckDB does not; a plus before
+what it belongs to, which sqlglot leaves out.
+"""
 _WORD = re.compile(r"\w+")
 _NAMED = (StatementClass.QUERY, StatementClass.DESCRIBE)
 

@@ -616,6 +616,13 @@ CASTS = (
 )
 OTHERS = (
     "SELECT getvariable('v')",
+    "SELECT max(n) EXPORT_STATE FROM t",
+    "SELECT max(n) AS export_state FROM t",
+    "SELECT * FROM (SELECT 1 AS n) export_state",
+    "SELECT +day FROM r",
+    "SELECT k, + day FROM r",
+    "SELECT + + x, +k + +d, - + k FROM r WHERE + k > 1 AND +x < 2",
+    "\ufeffSELECT\u200bk,\u2060'a\u200bb' AS \"x\u200by\" FROM\u200br -- \u200b;\nWHERE k = 1 /* \u200b */",
     "VALUES (1, 'a'), (NULL, 'b')",
     "VALUES (1), ('a')",
     "VALUES (1, 2), (3)",
