@@ -673,10 +673,16 @@ def _split_distinct(call: exp.Anonymous) -> None:
 @cache
 def _writers() -> dict[type[exp.Expr], _Write]:
     """What writes each kind of node."""
+    known = DuckDB().generator()._dispatch  # noqa: SLF001 - as above
+    type_text = known[exp.DataType]
     return {
-        **DuckDB().generator()._dispatch,  # noqa: SLF001 - as above
+        **known,
         exp.BitString: lambda _, node: f"b'{node.this}'",
         exp.BitwiseNot: lambda writer, node: _with_sign("~", writer.sql(node, "this")),
+        # A type, as that of an empty list, whose name is no word.
+        exp.DataType: lambda writer, node: (
+            '"NULL"' if node.this is exp.DataType.Type.NULL else type_text(writer, node)
+        ),
         exp.HexString: lambda _, node: f"x'{node.this}'",
         exp.Operator: _operator_text,
         exp.Neg: lambda writer, node: _with_sign("-", writer.sql(node, "this")),

@@ -129,3 +129,9 @@ SELECT x, y, count(*) FROM (users JOIN songs ON rank = len % 10) l(x, y) GROUP B
 SELECT a, name FROM ((VALUES ('u1'), ('u2')) v(a) JOIN users u ON u.usr = v.a)
 ;;
 SELECT * FROM ((VALUES ('u1'), ('u2')) AS v (a) CROSS JOIN (VALUES (3), (4)) AS w (b)) AS t JOIN users ON usr = t.a
+;;
+SELECT k, [] AS a, {'b': NULL} AS b, MAP {} AS c FROM plays ORDER BY k LIMIT 3
+;;
+SELECT DISTINCT [NULL] AS a, coalesce([], tags) AS b FROM plays
+;;
+SELECT ok, max([NULL]) AS a, struct_insert(any_value({'a': 1}), b := [NULL]) AS b FROM plays GROUP BY ok

@@ -188,6 +188,7 @@ STATEMENTS = (
     "[x for x in l][1], [x for x in [1, 2]][:1][1], [[x for x in y][1] for y in l][1].a",
     "last(a IGNORE NULLS) OVER (ORDER BY b), last(a ORDER BY b IGNORE NULLS) OVER (), last(a) OVER ()",
     "first(f(a, b) IGNORE NULLS) OVER (), first(a RESPECT NULLS) OVER (), first(a) OVER (), first(a)",
+    'a::"NULL", []::"NULL"[], NULL::STRUCT(a "NULL", b MAP(INT, "NULL"))',
     "a <=> b, a <=> -b < .5, a + b <=> c, NOT a <=> b = c",
     ".5, -.5, - .5, 5., 00.5, .5e-3, a[.5:1], [.5, .25], a + .5, (.5), 1_000, 1e3, 1.e2, t.a",
     "b'101', B'0', x'ff', X'', e'a\\tb', $$a$$, $x$a$b$x$, 'a''b'",
