@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from sqlglot.tokenizer_core import Token, TokenType
 
-_TWO_NUMBERS = re.compile(r"\d*\.?\d*[eE]\d+[+-].*")
+_TWO_NUMBERS = re.compile(r"(?:\d+(?:\.\d*)?|\.\d+)[eE]\d+[+-].*")
 _KINDS = {
     "number": TokenType.NUMBER,
     "plus": TokenType.PLUS,
