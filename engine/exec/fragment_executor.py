@@ -11,7 +11,7 @@ import pyarrow as pa
 from engine.cluster.fragments import FragmentRequest
 from engine.deadline import Deadline
 from engine.duckdb.engine_errors import BindingError
-from engine.errors import InvalidInput, LimitExceeded, Unavailable
+from engine.errors import Corrupt, InvalidInput, LimitExceeded, Unavailable
 from engine.exec.argument_maker import ArgumentMaker
 from engine.exec.fragment_cache import FragmentCache
 from engine.exec.local_executor import LocalExecutor
@@ -100,15 +100,28 @@ class FragmentExecutor:
         return result
 
     def _stores_of(self, request: FragmentRequest) -> Mapping[StoreName, StoreDefinition]:
-        """What stores are to a fragment."""
+        """What stores are to a fragment.
+
+        Raises:
+            InvalidInput: The changelog has no such migrations of them.
+            Unavailable: It cannot be reached.
+        """
         stores, generations = self._source.definitions(), request.generations
         read = {name: stores[name] for name in request.partitions if name in stores}
-        # Nearly always they are what they are here now.
-        if self._shapes.fit(read, generations):
-            return stores
-        return self._source.definitions_of(
-            {each.group: generations.get(each.group, 0) for each in read.values()}
-        )
+        try:
+            # Nearly always they are what they are here now.
+            if self._shapes.fit(read, generations):
+                return stores
+            return self._source.definitions_of(
+                {each.group: generations.get(each.group, 0) for each in read.values()}
+            )
+        except Corrupt as error:
+            # A changelog that has lost something says so everywhere; a ticket may be one of another changelog
+            # at this address, or made up.
+            raise InvalidInput(
+                "The changelog does not say what the stores of the fragment were when it was planned: plan "
+                "the statement again."
+            ) from error
 
 
 def _one_batch(table: pa.Table) -> pa.RecordBatch:

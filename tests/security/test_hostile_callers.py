@@ -13,11 +13,14 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
+from engine.cluster.fragments import FragmentRequest
 from engine.errors import Forbidden, Unauthenticated
+from engine.model.schema import Epoch, PartitionId
 from flight_server.cli.credentials import add_token
 from flight_server.client.client import Client
 from flight_server.client.connection_options import ConnectionOptions
 from flight_server.host.host import Host, HostOptions
+from flight_server.wire.fragment_messages import FragmentTicket
 from tests.security.callers import Authority
 from tests.security.test_scopes import ROWS, TRADES, append
 from tests.support.started_host import start_host
@@ -194,3 +197,22 @@ def test_tickets_and_handles_that_are_none(guarded: tuple[Guarded, Host], body: 
             client.do_get(flight.Ticket(body), options).read_all()
         with pytest.raises((pa.ArrowException, flight.FlightError)):
             client.get_flight_info(flight.FlightDescriptor.for_command(body), options)
+
+
+@pytest.mark.parametrize("generation", [1, 7, (1 << 31) - 1])
+def test_a_ticket_of_a_migration_that_there_is_not_looks_like_no_damage(
+    guarded: tuple[Guarded, Host], generation: int
+) -> None:
+    """It would set off an alarm."""
+    files, host = guarded
+    request = FragmentRequest(
+        "SELECT * FROM trades",
+        {TRADES.group: Epoch(2)},
+        {TRADES.name: (PartitionId(0),)},
+        generations={TRADES.group: generation},
+    )
+    header = (b"authorization", f"Bearer {files.tokens['ann']}".encode())
+    options = flight.FlightCallOptions(timeout=60, headers=[header])
+    ticket = flight.Ticket(FragmentTicket.from_request(request).to_bytes())
+    with flight.connect(host.uri) as client, pytest.raises(pa.ArrowInvalid, match="plan the statement again"):
+        client.do_get(ticket, options).read_all()
