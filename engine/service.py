@@ -413,6 +413,11 @@ class QueryService:
             )
 
     @property
+    def statement_timeout_seconds(self) -> float | None:
+        """What any statement may take; None for no limit."""
+        return self._options.statement_timeout_seconds
+
+    @property
     def longest_text_bytes(self) -> int:
         """Bytes of the longest text that it takes."""
         return self._options.longest_text_bytes

@@ -59,6 +59,7 @@ class Fragments:
         ledger: Knows what each principal has taken.
         audit: Gets a line for each endpoint that a client reads; None: there is none.
         slow_seconds: How long the quickest fragment takes that the log has; None: it has none.
+        most_seconds: What an endpoint may take, whatever its ticket says; None for no limit.
     """
 
     def __init__(
@@ -73,9 +74,11 @@ class Fragments:
         ledger: Ledger,
         audit: AuditLog | None = None,
         slow_seconds: float | None = None,
+        most_seconds: float | None = None,
     ) -> None:
         self._audit = audit
         self._slow_seconds = slow_seconds
+        self._most_seconds = most_seconds
         self._callers = callers
         self._ledger = ledger
         self._runner = runner
@@ -127,6 +130,7 @@ class Fragments:
             raise InvalidInput(
                 "The fragment has inputs, which a DoGet cannot bring: send it with DoExchange."
             )
+        asked = _limit_timeout(ticket.request, self._most_seconds)
         name_statement(statement_of_call_id(ticket.call_id))
         audited = AuditedCall(
             self._audit,
@@ -141,11 +145,11 @@ class Fragments:
         with ExitStack() as unless_answered:
             unless_answered.callback(call.end)
             with self._endpoint_slots.occupy(
-                ticket.request.timeout_seconds, share_of(principal), call.is_cancelled
+                asked.timeout_seconds, share_of(principal), call.is_cancelled
             ) as waited:
                 call.state = CallState.RUNNING
                 request = replace(
-                    _shorten_timeout(ticket.request, waited, call),
+                    _shorten_timeout(asked, waited, call),
                     scope=principal.scope,
                     engine_limit=principal.engine_limit,
                 )
@@ -249,6 +253,15 @@ class Fragments:
             inputs = upload.read(reader, check)
             arrival.complete()
         return replace(_shorten_timeout(request, time.monotonic() - begun, call), inputs=inputs)
+
+
+def _limit_timeout(request: FragmentRequest, most_seconds: float | None) -> FragmentRequest:
+    """A request of a client, whose ticket may be one of its own making, with no more time than any statement
+    has.
+    """
+    limits = (request.timeout_seconds, most_seconds)
+    seconds = min((limit for limit in limits if limit is not None), default=None)
+    return replace(request, timeout_seconds=seconds)
 
 
 def _shorten_timeout(request: FragmentRequest, seconds: float, call: Call) -> FragmentRequest:

@@ -142,6 +142,7 @@ class LivestateServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow 
             ledger=ledger,
             audit=audit,
             slow_seconds=slow_seconds,
+            most_seconds=service.statement_timeout_seconds,
         )
         self._key_streams = KeyStreams(service, self._calls, self._callers, limits, ledger, audit)
         self.drain = Drain(self._calls, cluster)

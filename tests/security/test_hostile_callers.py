@@ -7,6 +7,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ from pyarrow import flight
 
 from engine.cluster.fragments import FragmentRequest
 from engine.errors import Forbidden, Unauthenticated
+from engine.exec.query_options import QueryOptions
 from engine.model.schema import Epoch, PartitionId
 from flight_server.cli.credentials import add_token
 from flight_server.client.client import Client
@@ -215,4 +217,25 @@ def test_a_ticket_of_a_migration_that_there_is_not_looks_like_no_damage(
     options = flight.FlightCallOptions(timeout=60, headers=[header])
     ticket = flight.Ticket(FragmentTicket.from_request(request).to_bytes())
     with flight.connect(host.uri) as client, pytest.raises(pa.ArrowInvalid, match="plan the statement again"):
+        client.do_get(ticket, options).read_all()
+
+
+@pytest.mark.parametrize("seconds", [None, 1e6])
+def test_a_ticket_gets_no_more_time_than_any_statement(tmp_path: Path, seconds: float | None) -> None:
+    files = Guarded(tmp_path)
+    request = FragmentRequest(
+        "SELECT sum(hash(t.id + r.n)) AS n FROM trades t, range(1000000000) r(n)",
+        {},
+        {},
+        timeout_seconds=seconds,
+    )
+    header = (b"authorization", f"Bearer {files.tokens['ann']}".encode())
+    options = flight.FlightCallOptions(timeout=60, headers=[header])
+    ticket = flight.Ticket(FragmentTicket.from_request(request).to_bytes())
+    limits = QueryOptions(statement_timeout_seconds=0.5)
+    with (
+        start_host(replace(files.options, queries=limits)) as host,
+        flight.connect(host.uri) as client,
+        pytest.raises(flight.FlightTimedOutError, match=r"longer than its time-out of 0\.5"),
+    ):
         client.do_get(ticket, options).read_all()
