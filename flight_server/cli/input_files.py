@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import io
 import re
 import secrets
 import sys
+import threading
+import time
+import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -229,6 +233,10 @@ class _LongerFile(io.RawIOBase):
         super().__init__()
         self._file = pa.input_stream(str(file))
         self._behind = io.BytesIO(behind)
+        self._is_over = False
+        self._is_at_rest = threading.Event()
+        self._is_at_rest.set()
+        _FILES_OF_ARROW.add(self)
 
     def readable(self) -> bool:
         """It is."""
@@ -240,13 +248,41 @@ class _LongerFile(io.RawIOBase):
         Args:
             size: How many, at most; negative for all.
         """
-        found: bytes = self._file.read(size) or self._behind.read(size)
+        if self._is_over:
+            return b""
+        self._is_at_rest.clear()
+        try:
+            found: bytes = self._file.read(size) or self._behind.read(size)
+        finally:
+            self._is_at_rest.set()
         return found
+
+    def end(self) -> None:
+        """Have nobody read on; waits for a read that is under way, and for what is done with its bytes."""
+        self._is_over = True
+        self._is_at_rest.wait(_LAST_READ_SECONDS)
+        time.sleep(_LET_GO_SECONDS)
 
     def close(self) -> None:
         """Close the file."""
         self._file.close()
         super().close()
+
+
+_FILES_OF_ARROW: weakref.WeakSet[_LongerFile] = weakref.WeakSet()
+"""Files that a thread of Arrow reads ahead."""
+_LAST_READ_SECONDS = 0.5
+_LET_GO_SECONDS = 0.05
+"""In which Arrow's thread gets the interpreter, and lets go of what it has read: microseconds will do."""
+
+
+@atexit.register
+def _end_reading() -> None:
+    """End what Arrow reads ahead, where nobody has taken all rows: its thread cannot read a file of Python's
+    once the interpreter is gone, and the process would hang, or abort.
+    """
+    for file in list(_FILES_OF_ARROW):
+        file.end()
 
 
 def _open_csv(file: Path, types: Mapping[str, pa.DataType]) -> RowFile:

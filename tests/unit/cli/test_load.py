@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import subprocess
+import sys
 import tempfile
 from contextlib import suppress
 from pathlib import Path
@@ -469,3 +471,32 @@ def test_collect_counts_what_it_deletes(tmp_path: Path, changelog: Changelog) ->
     )
     unknown = livestate("collect", "nope", "--changelog", tmp_path / "changelog")
     assert (unknown.exit_code, unknown.stderr) == (1, "Error: There is no store group nope; there are t.\n")
+
+
+def test_a_process_ends_while_a_csv_file_is_read_ahead(tmp_path: Path) -> None:
+    """Arrow's thread that waits for the interpreter kept the process from ending, or aborted it."""
+    file = tmp_path / "rows.csv"
+    file.write_text("id,day\n1,31/12/2024\n")
+    program = (
+        "import sys, time\n"
+        "from pathlib import Path\n"
+        "from flight_server.cli import input_files\n"
+        "class SlowFile:\n"
+        "    def __init__(self, file):\n"
+        "        self.read_file = open_file(file)\n"
+        "    def read(self, size):\n"
+        "        time.sleep(0.2)\n"
+        "        return self.read_file.read(size)\n"
+        "    def close(self):\n"
+        "        self.read_file.close()\n"
+        "open_file = input_files.pa.input_stream\n"
+        "input_files._csv_names = lambda file: ['id', 'day']\n"
+        "input_files.pa.input_stream = SlowFile\n"
+        "rows = input_files.open_rows(Path(sys.argv[1]), 'csv', {})\n"
+        "print(next(iter(rows.batches)).num_rows)\n"
+    )
+    for _ in range(3):
+        ended = subprocess.run(
+            [sys.executable, "-c", program, file], capture_output=True, text=True, check=False, timeout=30
+        )
+        assert (ended.returncode, ended.stdout, ended.stderr) == (0, "1\n", "")
