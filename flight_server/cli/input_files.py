@@ -439,7 +439,11 @@ def _first_that_fails(column: pa.Array, arrow_type: pa.DataType) -> int | None:
 
 def _can_become(column: pa.Array, arrow_type: pa.DataType) -> bool:
     try:
-        column.cast(arrow_type)
+        cast = column.cast(arrow_type)
+        if pa.types.is_timestamp(column.type) and pa.types.is_date(arrow_type):
+            # The cast leaves the time of the day off.
+            moments = pa.timestamp(column.type.unit)
+            return bool(cast.cast(moments).equals(column.cast(moments)))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return False
     return True

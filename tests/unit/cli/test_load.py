@@ -473,6 +473,16 @@ def test_collect_counts_what_it_deletes(tmp_path: Path, changelog: Changelog) ->
     assert (unknown.exit_code, unknown.stderr) == (1, "Error: There is no store group nope; there are t.\n")
 
 
+def test_a_moment_becomes_a_date_only_at_midnight(tmp_path: Path) -> None:
+    for name, moment, code in (("noon", "2024-01-02 12:00:00", 1), ("midnight", "2024-01-02", 0)):
+        rows = pa.table({"id": [1, 2], "t": pa.array(["2024-01-01", moment]).cast(pa.timestamp("us"))})
+        pq.write_table(rows, tmp_path / f"{name}.parquet")
+        given = (name, tmp_path / f"{name}.parquet", "--changelog", tmp_path / "c", "--key", "id")
+        loaded = livestate("load", *given, "--type", "t=DATE")
+        assert loaded.exit_code == code
+        assert ("noon.parquet, row 2, column t: " in loaded.stderr) == (code == 1)
+
+
 def test_a_process_ends_while_a_csv_file_is_read_ahead(tmp_path: Path) -> None:
     """Arrow's thread that waits for the interpreter kept the process from ending, or aborted it."""
     file = tmp_path / "rows.csv"
