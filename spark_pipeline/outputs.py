@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypedDict
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
 from pyspark.sql.types import StringType
@@ -28,6 +29,7 @@ from engine.model.kinds import (
     end_of_rows,
 )
 from engine.model.schema import StoreDefinition, define_store
+from engine.model.sql_types import canonical_type, sql_type
 from spark_pipeline.preaggregation import BINARY_COLLATION, event_columns, partial_rows
 from spark_pipeline.type_mapping import arrow_schema
 from spark_pipeline.window_columns import flatten_window, named_column, window_columns
@@ -123,13 +125,11 @@ class StoreOutput:
     def __post_init__(self) -> None:
         if isinstance(self.key, str):
             raise InvalidInput(f"Store {self.store}: the key must be a list of at least one column name.")
+        if isinstance(self.partition_by, str):
+            raise InvalidInput(f"Store {self.store}: partition_by must be a list of column names.")
+        self._check_kind()
         if self.tombstone_when_null and self.tombstone_column is not None:
             raise InvalidInput(f"Store {self.store}: give either tombstone_column or tombstone_when_null.")
-        if self.window and not isinstance(self.kind, KeyValue | Merge):
-            raise InvalidInput(
-                f"Store {self.store}: windows are for key-value and merge stores; other kinds have times of "
-                "their own."
-            )
         if self.retention_column and self.retention is None:
             raise InvalidInput(
                 f"Store {self.store}: retention_column says what the retention goes by; say how long it is, "
@@ -145,6 +145,24 @@ class StoreOutput:
                 f"Store {self.store}: the mode {self.mode!r} is none of {', '.join(OutputMode)}."
             )
         check_numbers(self.store, self.behaviour)
+
+    def _check_kind(self) -> None:
+        if not isinstance(self.kind, Kind):
+            raise InvalidInput(
+                f"Store {self.store}: the kind must be a KeyValue, Merge, Session or Versioned, such as "
+                f"merged.columns(…) makes, and not {self.kind!r}."
+            )
+        if isinstance(self.kind, Merge) and not self.kind.columns:
+            raise InvalidInput(f"Store {self.store}: a merge store needs at least one merged column.")
+        if isinstance(self.kind, Session) and not (self.time or self.is_partial):
+            raise InvalidInput(
+                f"Store {self.store}: say with time= which column has the time of the events of sessions."
+            )
+        if self.window and not isinstance(self.kind, KeyValue | Merge):
+            raise InvalidInput(
+                f"Store {self.store}: windows are for key-value and merge stores; other kinds have times of "
+                "their own."
+            )
 
     @property
     def tombstones(self) -> str | None:
@@ -271,6 +289,12 @@ class StoreOutput:
                 raise InvalidInput(
                     f"Store {self.store}: the tombstone column {self.tombstones} is not exactly one of the "
                     f"columns {columns}."
+                )
+            found = schema.field(self.tombstones).type
+            if not pa.types.is_boolean(found):
+                raise InvalidInput(
+                    f"Store {self.store}: the tombstone column {self.tombstones} must be BOOLEAN, not "
+                    f"{sql_type(canonical_type(found))}."
                 )
             schema = schema.remove(schema.get_field_index(self.tombstones))
         placed = self.key if self.window and self.partition_by is None else self.partition_by

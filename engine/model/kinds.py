@@ -354,8 +354,8 @@ def check_numbers(store: str, behaviour: Behaviour) -> None:
         behaviour: What is to be checked.
 
     Raises:
-        InvalidInput: A retention or gap is not longer than nothing or longer than 1,000 years, or the rank of
-            a quantile is not from 0 to 1.
+        InvalidInput: A retention or gap is no whole number of microseconds, not longer than nothing or longer
+            than 1,000 years, or the rank of a quantile is not from 0 to 1.
     """
     kind, retention = behaviour.kind, behaviour.retention
     if isinstance(kind, Session):
@@ -372,6 +372,8 @@ def check_numbers(store: str, behaviour: Behaviour) -> None:
 
 
 def _check_length(store: str, what: str, microseconds: int) -> None:
+    if type(microseconds) is not int:
+        raise InvalidInput(f"Store {store}: {what} is a whole number of microseconds, not {microseconds!r}.")
     if microseconds <= 0:
         raise InvalidInput(f"Store {store}: {what} must be longer than nothing.")
     if microseconds > LONGEST_MICROSECONDS:

@@ -141,7 +141,12 @@ def test_every_kind_of_store_is_written(spark: SparkSession, uri: str) -> None:
         ({"retention": dt.timedelta(days=-1)}, "a retention must be longer than nothing"),
         ({"retention": "-1 days"}, "'-1 days' is no length of time"),
         ({"retention": dt.timedelta.max}, "a retention must not be longer than 1,000 years"),
-        ({"kind": Session(0)}, "the gap between sessions must be longer than nothing"),
+        ({"kind": Session(0), "time": "at"}, "the gap between sessions must be longer than nothing"),
+        ({"kind": Session(1.8e9), "time": "at"}, "is a whole number of microseconds, not 1800000000.0"),  # type: ignore[arg-type]
+        ({"kind": Session(1)}, "say with time= which column has the time of the events"),
+        ({"kind": merged.columns()}, "a merge store needs at least one merged column"),
+        ({"kind": {"n": merged.count()}}, "the kind must be a KeyValue, Merge, Session or Versioned"),
+        ({"partition_by": "k"}, "partition_by must be a list of column names"),
         ({"kind": merged.columns(q=merged.quantiles("n", 1.5))}, "the quantiles of q need ranks from 0 to 1"),
         (
             {"kind": merged.columns(q=merged.quantiles("n", -0.5))},
@@ -154,9 +159,23 @@ def test_every_kind_of_store_is_written(spark: SparkSession, uri: str) -> None:
         ({"kind": merged.columns(q=merged.quantiles("n"))}, "the quantiles of q need ranks from 0 to 1"),
     ],
 )
-def test_numbers_out_of_range_are_refused_where_they_are_given(output: dict[str, Any], words: str) -> None:
+def test_settings_that_make_no_sense_are_refused_where_they_are_given(
+    output: dict[str, Any], words: str
+) -> None:
     with pytest.raises(InvalidInput, match=words):
         StoreOutput("numbers", ["k"], **output)
+
+
+def test_a_tombstone_column_of_another_type_leaves_no_store(spark: SparkSession, uri: str) -> None:
+    with pytest.raises(InvalidInput, match="the tombstone column id must be BOOLEAN, not BIGINT"):
+        write_store(
+            spark.range(3).withColumn("k", F.col("id")),
+            changelog=uri,
+            store="numbers",
+            key=["k"],
+            tombstone_column="id",
+        )
+    assert Changelog.open(uri).definition(StoreName("numbers")) is None
 
 
 @pytest.mark.parametrize("path", PATHS)

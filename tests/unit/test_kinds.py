@@ -91,6 +91,11 @@ def test_three_schemas(name: str, key: tuple[str, ...], visible: list[str], stor
             "m is folded from __m_sum, __m_count, which the rows lack",
         ),
         ("session", Session(0, (AVERAGE,)), "the gap between sessions must be longer than nothing"),
+        (
+            "session",
+            Session(1.8e9, (AVERAGE,)),  # type: ignore[arg-type]  # as `30 * 60 * 1e6` makes it
+            "the gap between sessions is a whole number of microseconds, not 1800000000.0",
+        ),
         ("versioned", Versioned("n"), "n is BIGINT, and has to be a TIMESTAMP"),
         ("versioned", Versioned("at", "n"), "the column n is made by the store"),
     ],
