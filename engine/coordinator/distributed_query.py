@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from engine.deadline import Deadline
+from engine.errors import NotFound
 from engine.model.read_point import ReadPoint
 from engine.model.schema import StoreDefinition, StoreName
 from engine.plan.statement import ReadyStatement
@@ -20,10 +21,23 @@ class DistributedQuery:
     Attributes:
         request: The statement, with everything that it is used with.
         definitions: All stores.
+
+    Raises:
+        NotFound: A store of the statement was dropped since that was bound.
     """
 
     request: Request
     definitions: Mapping[StoreName, StoreDefinition]
+
+    def __post_init__(self) -> None:
+        """See that there are all stores of the statement, which was bound a moment before.
+
+        Raises:
+            NotFound: One was dropped since.
+        """
+        for name in self.statement.bound.stores:
+            if name not in self.definitions:
+                raise NotFound(f"There is no store {name} any more.")
 
     @property
     def statement(self) -> ReadyStatement:

@@ -90,6 +90,8 @@ class KeyRows:
             LivestateError: What the host said that has the row.
         """
         name = query.lookup.definition.name
+        if name not in query.definitions:
+            return None  # it was dropped just now
         share = {name: (query.lookup.partition(query.key),)}
         route = self._routes.newest_route(share, query.definitions, query.read_point)
         if not isinstance(route, Route) or not self._router.fits(query.lookup.definitions, route):

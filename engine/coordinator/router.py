@@ -135,7 +135,8 @@ class Router:
             LivestateError: There is no other route now; or as `find`, where the host that failed is alive and
                 there is none with it, or the stores are something else at the epochs of the other one.
         """
-        query, needs = routed.query, routed.needs
+        # A store that was dropped meanwhile is no failure of a host.
+        query, needs = DistributedQuery(routed.query.request, self._source.definitions()), routed.needs
         without = self._routes.newest_route(needs, query.definitions, query.read_point, failed)
         if isinstance(without, Route):
             return self._move(routed, without)
@@ -184,7 +185,7 @@ class Router:
         """A statement that reads only epochs at which its stores are what it was bound with."""
         generations = self._shapes.generations_of(query.statement.bound.definitions, known)
         read_point = replace(query.read_point, allowed_generations=generations)
-        return replace(query, request=replace(query.request, read_point=read_point))
+        return DistributedQuery(replace(query.request, read_point=read_point), self._source.definitions())
 
     def check_readable(self, query: DistributedQuery) -> None:
         """See that there may be epochs at which a statement's stores are what it was bound with.

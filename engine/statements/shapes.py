@@ -12,8 +12,10 @@ from engine.scan import StoreSource
 
 Generations = Mapping[GroupName, int]
 """How many amendments of each store group are in effect."""
-_NONE = -1
-"""In place of the number of a shape: what hides rows of a store may go by a column that it lacks there."""
+
+
+NO_SHAPE = -1
+"""The number of the shape of a store that there is not: it was dropped meanwhile, or is made only later."""
 
 
 class Shapes:
@@ -48,8 +50,8 @@ class Shapes:
         return True
 
     def _shape(self, definition: StoreDefinition, generation: int) -> int:
-        """The number of the shape that a store has at a generation of its group; `_NONE` where it does not
-        exist there.
+        """The number of the shape that a store has at a generation of its group; `NO_SHAPE` if there is no
+        such store.
         """
         stores = self._source.definitions()
         known_of, known = self._known
@@ -60,7 +62,7 @@ class Shapes:
         found = known.get(key)
         if found is None:
             there = self._source.definitions_of({definition.group: generation}).get(definition.name)
-            found = known[key] = _NONE if there is None else there.generation
+            found = known[key] = NO_SHAPE if there is None else there.generation
         return found
 
     def generations_of(

@@ -122,7 +122,7 @@ class Texts:
             if shape.store not in stores:
                 return None
             try:
-                before = self._source.definitions_of({stores[shape.store].group: shape.generation})
+                found = self._source.definitions_of({stores[shape.store].group: shape.generation})
             except Corrupt as error:
                 # A changelog that has lost something says so everywhere; a handle may be one of another
                 # changelog at this address.
@@ -130,9 +130,9 @@ class Texts:
                     f"The changelog does not say what store {shape.store} was when the statement was "
                     "prepared: prepare it again."
                 ) from error
-            if shape.store not in before:
+            if shape.store not in found:
                 return None
-            tables[name] = before[shape.store]
+            tables[name] = found[shape.store]
         return self._rebind(ready, dialect, tables, deadline)
 
     def _rebind(self, ready: ReadyText, dialect: str, tables: NamedStores, deadline: Deadline) -> ReadyText:

@@ -135,6 +135,22 @@ def test_without_a_replica_the_error_names_host_and_partitions() -> None:
             service.close()
 
 
+def test_a_store_that_is_dropped_while_a_statement_is_made_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    lookup = "SELECT count FROM plays WHERE song_id = 4"
+    with _open_replicas(1) as cluster:
+        service, source = cluster.services[HOSTS[0]], cluster.sources[HOSTS[0]]
+        with service.execute(lookup) as result:
+            assert result.read_all().to_pylist() == [{"count": 4}]
+        assert service.row(lookup, None) is not None
+        there = source.tables()
+        monkeypatch.setattr(source, "tables", lambda: there)
+        monkeypatch.setattr(source, "definitions", dict)
+        for sql in (SUM, lookup, f"EXPLAIN {SUM}"):
+            with pytest.raises(NotFound, match="There is no store plays any more"):
+                service.execute(sql)
+        assert service.row(lookup, None) is None, "the statement says why"
+
+
 class _FarBehind(DirectPeers):
     """Peers of whom one has given up the epoch that it is asked for, once. Until something changes no epoch
     can be read on all of them.

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -479,6 +479,13 @@ def test_when_stores_are_what_they_are_taken_to_be(lone: Lone) -> None:
     ]
     spans = [shapes.generations_of(definitions_at(generation), {GROUP: 4})[GROUP] for generation in range(5)]
     assert spans == [range(1), range(1, 2), range(2, 4), range(2, 4), range(4, sys.maxsize)]
+
+
+def test_a_store_that_there_is_not_is_not_what_it_was_taken_to_be(lone: Lone) -> None:
+    migrate(lone.changelog, "plays", add=["a INTEGER"])
+    lone.append(1)
+    dropped = replace(lone.follower.definitions()[PLAYS.name], name=StoreName("dropped"))
+    assert not Shapes(lone.follower).fit({dropped.name: dropped}, {GROUP: 0})
 
 
 def test_what_stores_were_before_the_changelog_was_restored_is_forgotten(
