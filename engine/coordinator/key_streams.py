@@ -405,7 +405,7 @@ class KeyStream:
         try:
             with self._source.pin_views((store,)) as views:
                 view = views[store]
-                if view.definition.generation != columns.definition.generation:
+                if not view.definition.has_shape_of(columns.definition):
                     return None
                 rows = _rows_of_keys(view, columns, keys, self._share)
                 group = view.definition.group

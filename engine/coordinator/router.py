@@ -172,6 +172,10 @@ class Router:
             LivestateError: It asks for just these epochs, and means nothing there.
         """
         request = query.request
+        stores = request.statement.bound.definitions.values()
+        if any(each.since > generations.get(each.group, 0) for each in stores):
+            # There it was another store of the name, with other partitions.
+            return self._keep_shapes(query, generations)
         # Another binding is good at other generations than this one was kept to.
         free = replace(request, read_point=replace(request.read_point, allowed_generations={}))
         other = self._requests.rebind(free, generations)

@@ -129,7 +129,7 @@ class LocalExecutor:
         stores = lookup.definitions
         with pin.views(self._source, stores) as views:
             view = views[lookup.definition.name]
-            if view.definition.generation != lookup.definition.generation:
+            if not view.definition.has_shape_of(lookup.definition):
                 check_shapes(views, stores)
             row = view.row(key, lookup.column_indexes, lookup.schema)
             seconds = time.perf_counter() - started
@@ -164,7 +164,7 @@ class LocalExecutor:
         stores = lookup.definitions
         with pin.views(self._source, stores) as views:
             view = views[lookup.definition.name]
-            if view.definition.generation != lookup.definition.generation:
+            if not view.definition.has_shape_of(lookup.definition):
                 check_shapes(views, stores)
             columns = view.lookup(lookup.read_columns, keys).columns
             table = pa.Table.from_arrays(

@@ -94,6 +94,12 @@ class StoreDefinition:
             since=self.since,
         )
 
+    def has_shape_of(self, other: StoreDefinition) -> bool:
+        """Whether another definition of this name is of the same store, and not of one that was dropped, and
+        of the same shape of it.
+        """
+        return self.generation == other.generation and self.since == other.since
+
     def column(self, name: str) -> Column:
         """A stored column by its name."""
         index: int = self.stored_schema.get_field_index(name)

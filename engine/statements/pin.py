@@ -77,11 +77,12 @@ def check_shapes(views: Views, stores: Mapping[StoreName, StoreDefinition]) -> N
         MigratedError: One is not.
     """
     for name, definition in stores.items():
-        if views[name].definition.generation != definition.generation:
+        if not views[name].definition.has_shape_of(definition):
             generations: dict[GroupName, int] = {}
             for view in views.values():
                 group = view.definition.group
-                generations[group] = max(view.definition.generation, generations.get(group, 0))
+                number = max(view.definition.generation, view.definition.since)
+                generations[group] = max(number, generations.get(group, 0))
             raise MigratedError(
                 f"Store {name} has other columns at epoch {views[name].epoch} here: try again.", generations
             )

@@ -13,9 +13,11 @@ from engine.scan import StoreSource
 Generations = Mapping[GroupName, int]
 """How many amendments of each store group are in effect."""
 
-
 NO_SHAPE = -1
-"""The number of the shape of a store that there is not: it was dropped meanwhile, or is made only later."""
+"""The number of the shape of a store that there is not, or another one of its name: it was dropped."""
+
+_ShapeKey = tuple[StoreName, int, int]
+"""A store, its `StoreDefinition.since`, and a generation of its group."""
 
 
 class Shapes:
@@ -28,7 +30,7 @@ class Shapes:
     def __init__(self, source: StoreSource) -> None:
         self._source = source
         # What was found stays true until stores are others: the changelog may have been restored.
-        self._known: tuple[Mapping[StoreName, StoreDefinition], dict[tuple[StoreName, int], int]] = {}, {}
+        self._known: tuple[Mapping[StoreName, StoreDefinition], dict[_ShapeKey, int]] = {}, {}
 
     def fit(self, stores: Mapping[StoreName, StoreDefinition], generations: Generations) -> bool:
         """Whether stores are what they are taken to be.
@@ -42,7 +44,7 @@ class Shapes:
         """
         for definition in stores.values():
             generation = generations.get(definition.group, 0)
-            if (
+            if definition.since > generation or (
                 definition.generation != generation
                 and self._shape(definition, generation) != definition.generation
             ):
@@ -58,11 +60,13 @@ class Shapes:
         if known_of is not stores:
             known = {}
             self._known = stores, known
-        key = (definition.name, generation)
+        key = (definition.name, definition.since, generation)
         found = known.get(key)
         if found is None:
             there = self._source.definitions_of({definition.group: generation}).get(definition.name)
-            found = known[key] = NO_SHAPE if there is None else there.generation
+            found = known[key] = (
+                NO_SHAPE if there is None or there.since != definition.since else there.generation
+            )
         return found
 
     def generations_of(
@@ -80,10 +84,12 @@ class Shapes:
         found: dict[GroupName, range] = {}
         for definition in stores.values():
             others = found.get(definition.group, range(sys.maxsize))
-            later = range(definition.generation + 1, known.get(definition.group, 0) + 1)
+            # Before that it is another store of its name, or has another shape.
+            first = max(definition.generation, definition.since)
+            later = range(first + 1, known.get(definition.group, 0) + 1)
             end = next(
                 (number for number in later if self._shape(definition, number) != definition.generation),
                 sys.maxsize,
             )
-            found[definition.group] = range(max(definition.generation, others.start), min(end, others.stop))
+            found[definition.group] = range(max(first, others.start), min(end, others.stop))
         return found

@@ -86,15 +86,15 @@ class Texts:
             deadline: When the statement must end.
 
         Raises:
-            NotFound: A store does not exist there: it is hidden from whoever asks.
+            NotFound: There is no such store there: it was dropped, or its rows are hidden by a column that it
+                lacks there.
             LivestateError: The text is not valid there, or it is not known what the stores are there.
         """
-        stores, tables = self._source.definitions_of(generations), {}
-        for name, definition in ready.statement.bound.tables.items():
-            store = stores.get(definition.name)
-            if store is None:
-                raise NotFound(f"There is no store {name} at the epoch that is to be read.")
-            tables[name] = store
+        stores, meant = self._source.definitions_of(generations), ready.statement.bound.tables
+        gone = sorted(definition.name for definition in meant.values() if definition.name not in stores)
+        if gone:
+            raise NotFound(f"There is no store {gone[0]} at the epoch that is to be read.")
+        tables = {name: stores[definition.name] for name, definition in meant.items()}
         return self._rebind(ready, dialect, tables, deadline)
 
     def rebind_as_expected(

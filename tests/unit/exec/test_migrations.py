@@ -29,6 +29,7 @@ from engine.replica import catch_up
 from engine.replica.follower import Follower
 from engine.replica.follower_options import FollowerOptions
 from engine.service import QueryOptions, QueryService, Session
+from engine.statements.pin import MigratedError, check_shapes
 from engine.statements.shapes import Shapes
 from tests.support.following import run_follower
 from tests.support.local_cluster import Cluster, following_cluster, host_names
@@ -486,6 +487,19 @@ def test_a_store_that_there_is_not_is_not_what_it_was_taken_to_be(lone: Lone) ->
     lone.append(1)
     dropped = replace(lone.follower.definitions()[PLAYS.name], name=StoreName("dropped"))
     assert not Shapes(lone.follower).fit({dropped.name: dropped}, {GROUP: 0})
+
+
+def test_a_store_is_no_other_one_of_its_name(lone: Lone) -> None:
+    """One that was made anew may have other partitions and columns, and the same number of its shape."""
+    lone.append(1)
+    first, shapes = lone.follower.definitions()[PLAYS.name], Shapes(lone.follower)
+    anew = replace(first, since=3)
+    assert [shapes.fit({anew.name: anew}, {GROUP: generation}) for generation in (0, 2)] == [False, False]
+    assert shapes.generations_of({anew.name: anew}, {GROUP: 2})[GROUP].start == 3
+    with lone.follower.pin_views([PLAYS.name]) as views:
+        check_shapes(views, {PLAYS.name: first})
+        with pytest.raises(MigratedError):
+            check_shapes(views, {PLAYS.name: anew})
 
 
 def test_what_stores_were_before_the_changelog_was_restored_is_forgotten(
