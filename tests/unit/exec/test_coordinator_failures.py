@@ -146,7 +146,7 @@ def test_a_store_that_is_dropped_while_a_statement_is_made_ready(monkeypatch: py
         monkeypatch.setattr(source, "tables", lambda: there)
         monkeypatch.setattr(source, "definitions", dict)
         for sql in (SUM, lookup, f"EXPLAIN {SUM}"):
-            with pytest.raises(NotFound, match="There is no store plays (any more|at the epoch)"):
+            with pytest.raises(NotFound, match=r"There is no store plays (any more|at the epoch)"):
                 service.execute(sql)
         assert service.row(lookup, None) is None, "the statement says why"
 
