@@ -16,6 +16,7 @@ from engine.model.migration import (
     WidenColumn,
     migrate_definition,
 )
+from engine.model.names import fold
 from engine.model.schema import StoreDefinition, define_store
 from engine.model.sql_types import quote_identifier, sql_type
 
@@ -69,11 +70,8 @@ def refusal(there: StoreDefinition, asked: StoreDefinition) -> InvalidInput:
         f"Store {there.name} exists and differs. It is: {there.describe()}. Asked for: "
         f"{asked.describe()}. Use the definition that is there"
     )
-    ways = [
-        changes
-        for changes in (_changes_by_name(there, asked), _changes_by_position(there, asked))
-        if _leads(there, changes, asked)
-    ]
+    found = {tuple(_changes_by_name(there, asked)), tuple(_changes_by_position(there, asked))}
+    ways = [changes for changes in found if _leads(there, changes, asked)]
     if not ways:
         return InvalidInput(f"{text}, or another name.")
     # A column may have gone and another one come, or one may have changed its name: that is for the user to
@@ -104,16 +102,21 @@ def new_store_definition(definition: StoreDefinition, rows: pa.Schema | None = N
 
 
 def _changes_by_name(there: StoreDefinition, asked: StoreDefinition) -> Sequence[Change]:
-    """What makes the columns of one definition those of another, if no column has changed its name."""
+    """What makes the columns of one definition those of another, if no column has changed its name but in
+    small and capital letters, which statements do not tell apart.
+    """
     old, new = there.row_schema, asked.row_schema
+    by_folded = {fold(name): name for name in new.names}
+    spelled = {name: by_folded[fold(name)] for name in old.names if fold(name) in by_folded}
+    renamed = [RenameColumn(name, now) for name, now in spelled.items() if name != now]
     widened = [
-        WidenColumn(field.name, field.type)
-        for field in new
-        if field.name in old.names and old.field(field.name).type != field.type
+        WidenColumn(now, new.field(now).type)
+        for name, now in spelled.items()
+        if old.field(name).type != new.field(now).type
     ]
-    dropped = [DropColumn(name) for name in old.names if name not in new.names]
-    added = [AddColumn(field.name, field.type) for field in new if field.name not in old.names]
-    return (*widened, *dropped, *added)
+    dropped = [DropColumn(name) for name in old.names if name not in spelled]
+    added = [AddColumn(field.name, field.type) for field in new if field.name not in spelled.values()]
+    return (*renamed, *widened, *dropped, *added)
 
 
 def _changes_by_position(there: StoreDefinition, asked: StoreDefinition) -> Sequence[Change]:

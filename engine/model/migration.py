@@ -168,7 +168,8 @@ class _Draft:
                 del self.fields[name], self.columns[name]
             case RenameColumn(name, to):
                 self._check_exists(name)
-                self._check_free(to)
+                if name == to or fold(name) != fold(to):
+                    self._check_free(to)
                 self._rename(name, to)
             case WidenColumn(name, arrow_type):
                 self._check_of_no_use(name, "widened")

@@ -271,6 +271,16 @@ def test_a_store_is_found_in_any_of_its_shapes(reopen: Reopen) -> None:
             "`livestate migrate plays --rename 'song=\"a b\"'`",
         ),
         ([("song", "int64"), ("name", "string"), ("plays", "int32")], "`livestate migrate plays`"),
+        # A name in other letters is the same one to statements, and its values stay.
+        (
+            [("song", "int64"), ("Title", "string"), ("plays", "int32")],
+            "`livestate migrate plays --rename title=Title`",
+        ),
+        (
+            [("song", "int64"), ("n", "int8"), ("Title", "string"), ("PLAYS", "int64")],
+            "`livestate migrate plays --rename title=Title --rename plays=PLAYS --widen PLAYS=BIGINT "
+            "--add 'n TINYINT'`",
+        ),
         ([("song", "string"), ("title", "string"), ("plays", "int32")], ""),
         ([("song", "int64"), ("title", "string"), ("plays", "int16")], ""),
     ],
