@@ -14,6 +14,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 from sqlglot import exp
@@ -124,6 +125,15 @@ _BRACKETED = _PIVOTS | _OPERANDS_BEHIND.keys()
 _GROUPED = frozenset({TokenType.INTERVAL, TokenType.COLON, TokenType.FOR, TokenType.ARROW})
 _LITERAL_TOKENS = frozenset({TokenType.STRING, TokenType.NUMBER})
 _BEFORE_ARGUMENT = frozenset({TokenType.L_PAREN, TokenType.COMMA})
+_LESS = frozenset({TokenType.LT, TokenType.LTE})
+_BEHIND_COLUMNS = _LESS | {
+    *(TokenType.L_BRACKET, TokenType.PLUS, TokenType.DASH, TokenType.STAR, TokenType.SLASH),
+    *(TokenType.ASC, TokenType.DESC),
+}
+_BEFORE_TYPE = _PARSER.ID_VAR_TOKENS | {
+    *(TokenType.DCOLON, TokenType.ALIAS, TokenType.DOT, TokenType.IDENTIFIER),
+}
+_CONSTRUCTORS = frozenset({TokenType.ARRAY, TokenType.MAP})
 _BOUND_ENDS = frozenset({TokenType.COLON, TokenType.R_BRACKET})
 _NULLS = frozenset({"IGNORE", "RESPECT"})
 _SIGNS = frozenset({TokenType.DASH, TokenType.PLUS, TokenType.TILDE})
@@ -196,7 +206,93 @@ class _Reader:
 
 def _readable(tokens: Sequence[Token]) -> list[Token]:
     """Tokens with what the parser reads otherwise than DuckDB put in another way."""
-    return _with_brackets(_in_groups(_merge_literals(split_numbers(tokens))))
+    whole = hide_lists(_merge_literals(split_numbers(tokens)))
+    return _with_brackets(_in_groups(_name_columns(whole)))
+
+
+def hide_lists(tokens: Sequence[Token]) -> list[Token]:
+    """Tokens in which a column `list` or `array` before a subscript is hidden: the parser takes `t.list[1]`
+    for the list of 1, whatever is before the dot.
+
+    Args:
+        tokens: The tokens of a text in any dialect.
+    """
+    made = list(tokens)
+    for place, (token, following) in enumerate(pairwise(tokens)):
+        name = token.text.upper()
+        if following.token_type is not TokenType.L_BRACKET or name not in _PARSER.ARRAY_CONSTRUCTORS:
+            continue
+        before = tokens[place - 1].token_type if place else TokenType.SEMICOLON
+        is_quoted = token.token_type is TokenType.IDENTIFIER
+        if is_quoted or before is TokenType.DOT or (name == "LIST" and before not in _BEFORE_TYPE):
+            kind = TokenType.IDENTIFIER if is_quoted else TokenType.VAR
+            made[place] = token_near(kind, _HIDDEN + token.text, token)
+    return made
+
+
+def show_lists(tree: exp.Expr) -> exp.Expr:
+    """A tree of such tokens with the names that were hidden; changed in place.
+
+    Args:
+        tree: What the parser made of them.
+    """
+    for node in tree.find_all(exp.Identifier):
+        name = str(node.this)
+        if name.startswith(_HIDDEN):
+            node.set("this", name.removeprefix(_HIDDEN))
+    return tree
+
+
+def _name_columns(tokens: list[Token]) -> list[Token]:
+    """Tokens in which columns that are called as types are names: the parser takes `list < 3` for a type with
+    types in it, `string[1]` for a place of `text`, and `interval + 1` for a second.
+    """
+    places = [
+        place
+        for place, (token, following) in enumerate(pairwise(tokens))
+        if token.token_type in _PARSER.TYPE_TOKENS and following.token_type in _BEHIND_COLUMNS
+    ]
+    if not places:
+        return tokens
+    around = _brackets_around(tokens)
+    made = list(tokens)
+    for place in places:
+        if _is_column(tokens, place, around[place]):
+            made[place] = token_near(TokenType.IDENTIFIER, tokens[place].text, tokens[place])
+    return made
+
+
+def _is_column(tokens: Sequence[Token], place: int, around: int) -> bool:
+    """Whether the word at a place, which could be a type, is a column.
+
+    Args:
+        tokens: The tokens of a text.
+        place: Of the word.
+        around: Where the bracket around it is opened; -1 for none.
+    """
+    kind, behind = tokens[place].token_type, tokens[place + 1].token_type
+    if behind in _LESS:
+        return kind in _PARSER.NESTED_TYPE_TOKENS
+    before = tokens[place - 1].token_type if place else TokenType.SEMICOLON
+    if behind is not TokenType.L_BRACKET:
+        return kind is TokenType.INTERVAL and before not in _BEFORE_TYPE
+    if kind in _CONSTRUCTORS or before in _BEFORE_TYPE or tokens[place + 2].token_type in CLOSING:
+        return False
+    if before not in _BEFORE_ARGUMENT:
+        return True
+    return around < 1 or tokens[around - 1].token_type not in _PARSER.TYPE_TOKENS
+
+
+def _brackets_around(tokens: Sequence[Token]) -> list[int]:
+    """Where the bracket around each token is opened; -1 outside of all."""
+    opened, made = [-1], []
+    for place, token in enumerate(tokens):
+        if token.token_type in CLOSING and len(opened) > 1:
+            opened.pop()
+        made.append(opened[-1])
+        if token.token_type in OPENING:
+            opened.append(place)
+    return made
 
 
 def _merge_literals(tokens: Sequence[Token]) -> list[Token]:

@@ -18,7 +18,7 @@ from engine.sql.arrows import read_arrows
 from engine.sql.bracketed_joins import name_bracketed_joins
 from engine.sql.chained_calls import NotReadError, chained_calls, mark_chained_calls, read_chained_calls
 from engine.sql.dialects.meanings import say_in_engine_terms
-from engine.sql.engine_dialect import token_near
+from engine.sql.engine_dialect import hide_lists, show_lists, token_near
 from engine.sql.engine_spelling import write_out_literals, write_out_names
 from engine.sql.first_words import EXPLAIN, SHOW_COLUMNS, check_first_word, explain_class, parse_show
 from engine.sql.lexer import blanks_end, with_plain_blanks
@@ -151,7 +151,8 @@ def _translate(tree: exp.Expr, dialect: str) -> None:
 def _statements(tokens: Sequence[Token], text: str, dialect: Dialect) -> list[exp.Expr]:
     """The statements of a text."""
     if not isinstance(dialect, DuckDB):
-        return _without_none(parse_tokens(tokens, text, dialect))
+        found = _without_none(parse_tokens(hide_lists(tokens), text, dialect))
+        return [show_lists(statement) for statement in found]
     tokens, keys = take_key_parts(bracket_typed_literals(tokens))
     statements = _with_calls(tokens, text, dialect)
     parts = [

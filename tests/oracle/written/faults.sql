@@ -135,3 +135,11 @@ SELECT k, [] AS a, {'b': NULL} AS b, MAP {} AS c FROM plays ORDER BY k LIMIT 3
 SELECT DISTINCT [NULL] AS a, coalesce([], tags) AS b FROM plays
 ;;
 SELECT ok, max([NULL]) AS a, struct_insert(any_value({'a': 1}), b := [NULL]) AS b FROM plays GROUP BY ok
+;;
+SELECT k, interval + 1 AS a, interval * 2 AS b FROM (SELECT k, n AS interval FROM plays) ORDER BY interval DESC, k
+;;
+SELECT k, string[1] AS a, text[2] AS b, list[1] AS c FROM (SELECT k, usr AS string, song AS text, tags AS list FROM plays) WHERE text[1] = 's'
+;;
+SELECT range, count(*) FROM (SELECT n AS range FROM plays) WHERE range < 3 GROUP BY range
+;;
+SELECT k, p.list[1] AS a, p."array"[2] AS b FROM (SELECT k, tags AS list, tags AS "array" FROM plays) p WHERE list[1] = 'a'
