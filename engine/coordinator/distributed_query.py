@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from engine.deadline import Deadline
-from engine.errors import NotFound
+from engine.errors import NotFound, Unavailable
 from engine.model.read_point import ReadPoint
 from engine.model.schema import StoreDefinition, StoreName
 from engine.plan.statement import ReadyStatement
@@ -24,6 +24,7 @@ class DistributedQuery:
 
     Raises:
         NotFound: A store of the statement was dropped since that was bound.
+        Unavailable: It was, and made anew.
     """
 
     request: Request
@@ -34,10 +35,14 @@ class DistributedQuery:
 
         Raises:
             NotFound: One was dropped since.
+            Unavailable: There is another one of its name by now, which may have other partitions.
         """
-        for name in self.statement.bound.stores:
-            if name not in self.definitions:
+        for name, definition in self.statement.bound.definitions.items():
+            found = self.definitions.get(name)
+            if found is None:
                 raise NotFound(f"There is no store {name} any more.")
+            if found.since != definition.since:
+                raise Unavailable(f"Store {name} was dropped and made anew just now: try again.")
 
     @property
     def statement(self) -> ReadyStatement:

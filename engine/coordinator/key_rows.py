@@ -90,7 +90,8 @@ class KeyRows:
             LivestateError: What the host said that has the row.
         """
         name = query.lookup.definition.name
-        if name not in query.definitions:
+        found = query.definitions.get(name)
+        if found is None or found.since != query.lookup.definition.since:
             return None  # it was dropped just now
         share = {name: (query.lookup.partition(query.key),)}
         route = self._routes.newest_route(share, query.definitions, query.read_point)

@@ -149,6 +149,10 @@ def test_a_store_that_is_dropped_while_a_statement_is_made_ready(monkeypatch: py
             with pytest.raises(NotFound, match=r"There is no store plays (any more|at the epoch)"):
                 service.execute(sql)
         assert service.row(lookup, None) is None, "the statement says why"
+        anew = {PLAYS.name: replace(PLAYS, partitions=2, since=1)}
+        monkeypatch.setattr(source, "definitions", lambda: anew)
+        with pytest.raises(Unavailable, match="made anew"):
+            service.execute(SUM)
 
 
 class _FarBehind(DirectPeers):
