@@ -30,6 +30,7 @@ from engine.changelog.snapshots import FILE_BYTES
 from engine.errors import Cancelled, LivestateError
 from engine.model.row_checksum import RowChecksum, checksum_rows
 from engine.model.schema import TOMBSTONE_COLUMN, Epoch, GroupName, PartitionId, StoreDefinition
+from engine.processes.scheduling import take_long_turns
 from engine.replica.failures import Failures, log_failure
 from engine.replica.group_views import GroupView
 from engine.replica.history import is_first_behind
@@ -488,6 +489,7 @@ class Snapshotter:
         self._wake.set()
 
     def _run(self) -> None:
+        take_long_turns()
         while not self._stopping.is_set():
             self._wake.wait(self._seconds_to_wait())
             self._wake.clear()
