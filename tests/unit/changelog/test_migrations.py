@@ -277,9 +277,8 @@ def test_a_store_is_found_in_any_of_its_shapes(reopen: Reopen) -> None:
             "`livestate migrate plays --rename title=Title`",
         ),
         (
-            [("song", "int64"), ("n", "int8"), ("Title", "string"), ("PLAYS", "int64")],
-            "`livestate migrate plays --rename title=Title --rename plays=PLAYS --widen PLAYS=BIGINT "
-            "--add 'n TINYINT'`",
+            [("song", "int64"), ("n", "int8"), ("title", "string"), ("PLAYS", "int64")],
+            "`livestate migrate plays --rename plays=PLAYS --widen PLAYS=BIGINT --add 'n TINYINT'`",
         ),
         ([("song", "string"), ("title", "string"), ("plays", "int32")], ""),
         ([("song", "int64"), ("title", "string"), ("plays", "int16")], ""),
