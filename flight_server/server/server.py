@@ -51,6 +51,8 @@ _READ_ONLY = (
     "livestate is read-only: stores are written by Spark jobs, `livestate load` and "
     "engine.changelog, not through SQL."
 )
+_ONE_RUN = "A query gives rows, for one set of values: run it with execute, and for many keys with = ANY(?)"
+"""What is told, in addition, to who runs a prepared statement as one that changes rows."""
 _ASKERS = (Permission.READ, Permission.OPERATE)
 """Whoever may send statements; an operator those that are not about stores."""
 TOLD_SECONDS = 1.0
@@ -379,7 +381,9 @@ def _catalog_schema(name: str, message: Any) -> pa.Schema:
 
 
 def _refusal(name: str) -> LivestateError:
-    if name in ("CommandStatementUpdate", "CommandPreparedStatementUpdate", "CommandStatementIngest"):
+    if name == "CommandPreparedStatementUpdate":
+        return Unsupported(f"{_ONE_RUN}. {_READ_ONLY}")
+    if name in ("CommandStatementUpdate", "CommandStatementIngest"):
         return Unsupported(_READ_ONLY)
     if name == "CommandStatementSubstraitPlan":
         return Unsupported("livestate takes SQL, not Substrait plans.")
