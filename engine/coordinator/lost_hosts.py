@@ -49,10 +49,9 @@ def _batches_for_client(
     try:
         yield from chain(first, others)
     except HostFailedError as failure:
-        message = failure.error.message.rstrip(".")
         raise Unavailable(
             f"Host {failure.host} failed when it had given a part of its rows"
-            f"{_partition_words(failure.host, route)}: {message}."
+            f"{_partition_words(failure.host, route)}: {_reason(failure)}."
         ) from failure
     except RefusedError as refused:
         raise refused.error from refused
@@ -69,8 +68,14 @@ def lost_host_error(failure: HostFailedError, route: Route) -> LivestateError:
     # A host that belongs to no deployment has no other one to tell from.
     if not partitions or failure.host == LONE_HOST:
         return failure.error
-    message = failure.error.message.rstrip(".")
-    return Unavailable(f"Host {failure.host} failed, and no other host can answer{partitions}: {message}.")
+    return Unavailable(
+        f"Host {failure.host} failed, and no other host can answer{partitions}: {_reason(failure)}."
+    )
+
+
+def _reason(failure: HostFailedError) -> str:
+    """Why a host failed, without the place in the text: that is the fragment's, and not the client's."""
+    return failure.error.message.partition("\n")[0].rstrip(".")
 
 
 def _partition_words(host: HostName, route: Route) -> str:

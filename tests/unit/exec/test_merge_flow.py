@@ -33,6 +33,7 @@ from engine.errors import (
     InvalidInput,
     LimitExceeded,
     LivestateError,
+    NotFound,
     Unavailable,
 )
 from engine.model.schema import define_store
@@ -260,15 +261,23 @@ def test_a_host_that_is_lost_before_a_row_was_handed_out_is_replaced(
         assert peers.broken is not None
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        Unavailable("It went away."),
+        # The text is that of the fragment, which its client has never seen.
+        NotFound("It went away.\nLine 1, column 15:\nSELECT v FROM main.plays\n              ^"),
+    ],
+)
 @pytest.mark.parametrize("batches", [BEFORE, AMIDST])
-def test_without_a_replica_the_error_names_host_and_partitions(batches: int) -> None:
+def test_without_a_replica_the_error_names_host_and_partitions(batches: int, error: LivestateError) -> None:
     with (
-        _breaking_service(batches, Unavailable("It went away."), replication=1) as (service, _),
+        _breaking_service(batches, error, replication=1) as (service, _),
         pytest.raises(
             Unavailable,
             match=(
                 r"Host b failed, and no other host can answer for partitions .* of store plays: It went "
-                r"away"
+                r"away\.$"
             ),
         ),
     ):
