@@ -128,7 +128,7 @@ def test_what_is_refused_with_parameters_is_told(adbc: Connection, sql: str, mes
 
 
 def test_writing_is_refused(adbc: Connection) -> None:
-    with adbc.cursor() as cursor, pytest.raises(NotSupportedError, match="with execute,.* read-only"):
+    with adbc.cursor() as cursor, pytest.raises(NotSupportedError, match=r"with execute,.* read-only"):
         cursor.executemany("SELECT ?", [(1,), (2,)])
     with adbc.cursor() as cursor, pytest.raises(NotSupportedError, match="read-only"):
         cursor.adbc_ingest("songs", SONGS, mode="append")
