@@ -222,7 +222,7 @@ def _refuse_other_columns(
     )
     if generation >= wanted.stop:
         return InvalidInput(
-            f"The statement was prepared before {stores} was migrated: prepare it again."
+            f"The statement was prepared before {stores} was migrated or made anew: prepare it again."
         ), False
     if generation < wanted.start:
         return Unavailable(

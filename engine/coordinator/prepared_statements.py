@@ -195,7 +195,7 @@ class PreparedStatements:
         the newest ones here.
         """
         stores = statement.bound.definitions.values()
-        if not read_point.is_newest and any(definition.generation for definition in stores):
+        if not read_point.is_newest and any(definition.amendment for definition in stores):
             return True
         return self._routes.have_mixed_generations({definition.group for definition in stores})
 

@@ -94,6 +94,13 @@ class StoreDefinition:
             since=self.since,
         )
 
+    @property
+    def amendment(self) -> int:
+        """Number of the last amendment of the store group that made the store what it is: a migration of it,
+        or the drop of the last store of this name; 0 where there is none.
+        """
+        return max(self.generation, self.since)
+
     def has_shape_of(self, other: StoreDefinition) -> bool:
         """Whether another definition of this name is of the same store, and not of one that was dropped, and
         of the same shape of it.

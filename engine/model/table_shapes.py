@@ -14,7 +14,8 @@ class TableShape:
     Attributes:
         name: The name, as it is written among all names.
         store: The store.
-        generation: Which of the store's shapes: `StoreDefinition.generation`.
+        generation: Which of the store's shapes, and which of the stores that have had its name:
+            `StoreDefinition.amendment`.
     """
 
     name: StoreName

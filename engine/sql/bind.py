@@ -121,7 +121,7 @@ class BoundStatement:
         created.
         """
         found = (
-            TableShape(name, definition.name, definition.generation)
+            TableShape(name, definition.name, definition.amendment)
             for name, definition in sorted(self.tables.items())
         )
         return tuple(shape for shape in found if shape.generation or shape.store != shape.name)

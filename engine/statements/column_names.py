@@ -186,7 +186,7 @@ def _is_final(failure: Failure, bound: BoundStatement) -> bool:
         return failure.entry not in ("", "Table", "Schema", "Catalog")
     reads_history = any(reference.table[0] == HISTORY for reference in bound.references)
     # At another epoch a migrated store has other columns, for which the text may be right.
-    is_migrated = any(reference.definition.generation for reference in bound.references)
+    is_migrated = any(reference.definition.amendment for reference in bound.references)
     if bound.parameters or bound.list_schemas or reads_history or is_migrated:
         return False
     return failure.kind in ("binder", "catalog") and failure.subtype != "COLUMN_NOT_FOUND"

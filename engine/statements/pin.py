@@ -81,8 +81,7 @@ def check_shapes(views: Views, stores: Mapping[StoreName, StoreDefinition]) -> N
             generations: dict[GroupName, int] = {}
             for view in views.values():
                 group = view.definition.group
-                number = max(view.definition.generation, view.definition.since)
-                generations[group] = max(number, generations.get(group, 0))
+                generations[group] = max(view.definition.amendment, generations.get(group, 0))
             raise MigratedError(
                 f"Store {name} has other columns at epoch {views[name].epoch} here: try again.", generations
             )

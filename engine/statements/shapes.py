@@ -85,7 +85,7 @@ class Shapes:
         for definition in stores.values():
             others = found.get(definition.group, range(sys.maxsize))
             # Before that it is another store of its name, or has another shape.
-            first = max(definition.generation, definition.since)
+            first = definition.amendment
             later = range(first + 1, known.get(definition.group, 0) + 1)
             end = next(
                 (number for number in later if self._shape(definition, number) != definition.generation),

@@ -130,14 +130,15 @@ class Texts:
                     f"The changelog does not say what store {shape.store} was when the statement was "
                     "prepared: prepare it again."
                 ) from error
-            if shape.store not in found:
+            if shape.store not in found or found[shape.store].since > shape.generation:
+                # It was another store of that name, which was dropped.
                 return None
             tables[name] = found[shape.store]
         return self._rebind(ready, dialect, tables, deadline)
 
     def _rebind(self, ready: ReadyText, dialect: str, tables: NamedStores, deadline: Deadline) -> ReadyText:
         shapes = tuple(
-            (name, definition.name, definition.generation) for name, definition in sorted(tables.items())
+            (name, definition.name, definition.amendment) for name, definition in sorted(tables.items())
         )
         rebound = self._statements.ready_text(ready.text, dialect, tables, deadline, ready.moments, shapes)
         # What it reads of the catalog is of all stores, and of the moment when it came.
@@ -255,7 +256,9 @@ def refuse_outdated(expected_shapes: ExpectedShapes, bound: BoundStatement) -> I
             )
     changed = sorted({shape.store for shape in {*expected_shapes} ^ {*bound.shapes}})
     stores = f"store {changed[0]}" if len(changed) == 1 else f"one of the stores {', '.join(changed)}"
-    return InvalidInput(f"The statement was prepared before {stores} was migrated: prepare it again.")
+    return InvalidInput(
+        f"The statement was prepared before {stores} was migrated or made anew: prepare it again."
+    )
 
 
 def _names_versions(text: str, tables: NamedStores) -> bool:

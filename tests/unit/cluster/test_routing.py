@@ -524,7 +524,9 @@ def test_columns_that_were_told_are_read_where_stores_have_them() -> None:
         InvalidInput,
         may_come=False,
     )
-    assert gone == "The statement was prepared before store plays was migrated: prepare it again."
+    assert gone == (
+        "The statement was prepared before store plays was migrated or made anew: prepare it again."
+    )
     needs = {"plays": [0], "likes": [0]}
     both = [host_report("a", {"music": migrated_report({8: 2})}, {"plays": [0], "likes": [0]})]
     assert "before one of the stores likes, plays was migrated" in assert_refusal(

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pytest
 
 from engine.changelog import Changelog, StoreAppender, open_appender
+from engine.changelog.store_drops import drop_store
 from engine.cluster.fragments import FragmentRequest
 from engine.cluster.reports import HostName
 from engine.errors import DeadlineExceeded, InvalidInput, LivestateError, NotFound, Unavailable
@@ -34,7 +35,7 @@ from engine.statements.shapes import Shapes
 from tests.support.following import run_follower
 from tests.support.local_cluster import Cluster, following_cluster, host_names
 from tests.support.prepared import execute_prepared
-from tests.support.waiting import wait_until_served
+from tests.support.waiting import wait_until, wait_until_served
 
 OPTIONS = QueryOptions(memory_limit_bytes=200 << 20, threads=1)
 PARTITIONS = 8
@@ -264,9 +265,8 @@ def test_a_prepared_statement_never_gets_other_columns(
         ):
             with pytest.raises(InvalidInput) as refused:
                 ask()
-            assert (
-                refused.value.message
-                == "The statement was prepared before store plays was migrated: prepare it again."
+            assert refused.value.message == (
+                "The statement was prepared before store plays was migrated or made anew: prepare it again."
             )
 
 
@@ -566,3 +566,26 @@ def test_statements_without_rows_to_read_keep_their_columns(apart: Apart) -> Non
         assert rows(apart.service(host), "SELECT * FROM plays WHERE song = 1 AND song = 2") == []
     with pytest.raises(LivestateError):
         rows(apart.service("b"), "SELECT max(m) AS m FROM plays WHERE song IS NULL")
+
+
+def test_who_was_told_columns_of_a_dropped_store_gets_none_of_the_next_of_its_name(lone: Lone) -> None:
+    sql = "SELECT * FROM plays"
+    lone.append(1)
+    told = lone.service.prepare(sql)
+    drop_store(lone.changelog, PLAYS.name, "ann@ops", 1_789_000_000_000_000)
+    lone.follower.notify()
+    wait_until(lambda: PLAYS.name not in lone.follower.definitions())
+    schema = pa.schema([("song", pa.int64()), ("title", pa.string())])
+    anew = define_store("plays", schema, ["song"], partitions=2, group=GROUP)
+    row = {"song": 3, "title": "three"}
+    commit = open_appender(lone.changelog, [anew, TITLES]).append(
+        {"plays": pa.Table.from_pylist([row], schema)}
+    )
+    assert lone.follower.wait_for(GROUP, commit.epoch, WAIT_SECONDS)
+    assert rows(lone.service, sql) == [row]
+    newly_told = lone.service.prepare(sql)
+    assert newly_told.shapes != told.shapes
+    with lone.service.execute(sql, expected_shapes=newly_told.shapes) as result:
+        assert result.read_all().to_pylist() == [row]
+    with pytest.raises(LivestateError, match="plays"):
+        lone.service.execute(sql, None, Session(timeout_seconds=1.0), expected_shapes=told.shapes)
