@@ -606,6 +606,6 @@ def test_passwords_have_bounds(tmp_path: Path, password: str) -> None:
 
 def test_a_user_cannot_be_added_twice(directory: Path) -> None:
     before = (directory / "users.toml").read_bytes()
-    with pytest.raises(InvalidInput, match="twice: ann"):
+    with pytest.raises(InvalidInput, match="There is a user ann already"):
         add_user(directory / "users.toml", "ann", PASSWORD, ["reader"], {})
     assert (directory / "users.toml").read_bytes() == before

@@ -29,7 +29,7 @@ KINDS = {
     and issubclass(kind, LivestateError)
     and not issubclass(kind, Cancelled | InvalidInput | NotFound)
 }
-SAID = ("silence", "disputes", "rebuild_reason", "_alone_reason", "problem", "_UNKNOWN")
+SAID = ("silence", "disputes", "rebuild_reason", "alone_reason", "problem", "_UNKNOWN")
 """Where sentences are kept, beside those of errors."""
 CALLERS = {
     "engine/catalog/host_statuses.py: Host …: …": "any problem, in a deployment",
