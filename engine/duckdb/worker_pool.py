@@ -127,10 +127,8 @@ class Worker:
                     stdout=subprocess.DEVNULL,
                     pass_fds=[their_inputs.fileno()],
                     env={**python_environment(), "ARROW_DEFAULT_MEMORY_POOL": "system"},
-                    # What ends this process's group by a key is not to end its statements one by one. Of a
-                    # session of its own Linux would make a group of tasks (autogroup), which gets as much
-                    # of the processors as all of this process, whatever its niceness.
-                    process_group=0,
+                    # What ends this process's group by a key is not to end its statements one by one.
+                    start_new_session=True,
                 )
             # From its start on, which takes half a second of a processor.
             lower_priority(self._process.pid, WORKER_NICENESS)

@@ -1,9 +1,9 @@
 """What the system's scheduler is told of this process's threads, and of the processes that it starts.
 
-Linux gives a thread that wakes the processor of another one if it asks for shorter turns (Linux 6.12 and
-later): "EEVDF Scheduler" in the kernel's documentation, and `sched_setattr(2)`. So threads that answer ask
-for short turns, and threads whose work can wait for long ones. Each still gets its share of the processors;
-only who goes first is another. A system that knows nothing of it leaves everything as it is.
+Linux gives a thread that wakes the processor of another one that asks for longer turns (Linux 6.12 and
+later): "EEVDF Scheduler" in the kernel's documentation, and `sched_setattr(2)`. So threads whose work can
+wait ask for long ones. Each still gets its share of the processors; only who goes first is another. A system
+that knows nothing of it leaves everything as it is.
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ import threading
 
 NICENESS = 10
 """Of threads and processes whose work can wait: a tenth of the processor that others get who want it, too."""
-SHORT_TURN_SECONDS = 0.0002
-"""How long a thread that answers works at once, or less; the system takes no less than 0.1 ms."""
 LONG_TURN_SECONDS = 0.005
 """The system's own choice is some 3 ms; at most it takes 100 ms."""
 _SCHED_SETATTR = {"x86_64": 314, "aarch64": 274}.get(platform.machine())
@@ -40,21 +38,21 @@ class _Attributes(ctypes.Structure):
     )
 
 
-def take_short_turns() -> None:
-    """Have this thread, and those that are started by it from then on, go before others when they wake."""
-    if sys.platform == "linux":
-        _schedule(threading.get_native_id(), os.SCHED_OTHER, SHORT_TURN_SECONDS)
-
-
 def take_long_turns(process: int | None = None) -> None:
     """Have a thread, and those that are started by it from then on, let others go first who wake.
 
     Args:
         process: The one thread of this process; None: this thread.
     """
-    if sys.platform == "linux":
-        # A thread of this policy takes no processor away from another when it wakes.
-        _schedule(_thread_of(process), os.SCHED_BATCH, LONG_TURN_SECONDS)
+    if sys.platform != "linux" or _SCHED_SETATTR is None:
+        return
+    # Where the system refuses it, or the process has ended, only the order is lost.
+    with contextlib.suppress(OSError):
+        thread, nanoseconds = _thread_of(process), int(LONG_TURN_SECONDS * 1e9)
+        niceness, size = os.getpriority(os.PRIO_PROCESS, thread), ctypes.sizeof(_Attributes)
+        # A thread of the policy for batches takes no processor away from another when it wakes.
+        attributes = _Attributes(size, os.SCHED_BATCH, 0, niceness, 0, nanoseconds, 0, 0)
+        ctypes.CDLL(None).syscall(_SCHED_SETATTR, thread, ctypes.byref(attributes), 0)
 
 
 def lower_priority(process: int | None = None, niceness: int = NICENESS) -> None:
@@ -75,15 +73,3 @@ def lower_priority(process: int | None = None, niceness: int = NICENESS) -> None
 
 def _thread_of(process: int | None) -> int:
     return threading.get_native_id() if process is None else process
-
-
-def _schedule(thread: int, policy: int, turn_seconds: float) -> None:
-    """Choose policy and length of turns of a thread; where the system refuses, only the order is lost."""
-    if _SCHED_SETATTR is None:
-        return
-    with contextlib.suppress(OSError):
-        niceness = os.getpriority(os.PRIO_PROCESS, thread)
-        attributes = _Attributes(
-            ctypes.sizeof(_Attributes), policy, 0, niceness, 0, int(turn_seconds * 1e9), 0, 0
-        )
-        ctypes.CDLL(None).syscall(_SCHED_SETATTR, thread, ctypes.byref(attributes), 0)

@@ -17,7 +17,6 @@ from typing import cast
 
 import pyarrow as pa
 
-from engine.processes.scheduling import take_short_turns
 from engine.statements.deep_stack import ignore_lost_interrupts
 from flight_server.host.arrow_pool import is_limited
 from flight_server.host.free_memory import Heaps, return_free_memory
@@ -66,7 +65,6 @@ def prepare() -> None:
     which reads its settings once.
     """
     sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
-    take_short_turns()
     os.environ.setdefault("GRPC_EXPERIMENTS", GRPC_EXPERIMENTS)
     ignore_lost_interrupts()
 

@@ -15,10 +15,8 @@ import pytest
 from engine.processes.scheduling import (
     LONG_TURN_SECONDS,
     NICENESS,
-    SHORT_TURN_SECONDS,
     lower_priority,
     take_long_turns,
-    take_short_turns,
 )
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing is told")
@@ -52,9 +50,8 @@ def scheduled_after(*steps: Callable[[], None]) -> tuple[int, int, float | None]
 @pytest.mark.parametrize(
     ("steps", "policy", "niceness", "turns"),
     [
-        ([take_short_turns], os.SCHED_OTHER, 0, SHORT_TURN_SECONDS),
-        ([take_short_turns, take_long_turns], os.SCHED_BATCH, 0, LONG_TURN_SECONDS),
-        ([take_short_turns, lower_priority], os.SCHED_BATCH, NICENESS, LONG_TURN_SECONDS),
+        ([take_long_turns], os.SCHED_BATCH, 0, LONG_TURN_SECONDS),
+        ([lower_priority], os.SCHED_BATCH, NICENESS, LONG_TURN_SECONDS),
         ([lower_priority, take_long_turns], os.SCHED_BATCH, NICENESS, LONG_TURN_SECONDS),
     ],
 )
