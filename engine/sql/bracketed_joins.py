@@ -16,10 +16,13 @@ def name_bracketed_joins(tree: exp.Expr) -> None:
     Args:
         tree: A parsed tree; changed in place.
     """
-    for node in list(tree.find_all(exp.Table, exp.Subquery)):
-        if isinstance(node, exp.Table) and isinstance(node.this, exp.Values):
-            _name_values(node)
-    for node in list(tree.find_all(exp.Subquery)):
+    found = list(tree.find_all(exp.Table, exp.Subquery))
+    values = [node for node in found if isinstance(node, exp.Table) and isinstance(node.this, exp.Values)]
+    for table in values:
+        _name_values(table)
+    for node in list(tree.find_all(exp.Subquery)) if values else found:
+        if isinstance(node, exp.Table):
+            continue
         first = node.this
         if node.args.get("alias") is not None and isinstance(first, _TABLES) and first.args.get("joins"):
             joins = first.args.pop("joins")

@@ -123,6 +123,7 @@ _OPERANDS_BEHIND = {
 """Which operators bind closer than these, in what stands behind them: the parser has others."""
 _BRACKETED = _PIVOTS | _OPERANDS_BEHIND.keys()
 _GROUPED = frozenset({TokenType.INTERVAL, TokenType.COLON, TokenType.FOR, TokenType.ARROW})
+_GROUPING = frozenset({TokenType.INTERVAL, TokenType.ARROW, TokenType.L_BRACKET})
 _LITERAL_TOKENS = frozenset({TokenType.STRING, TokenType.NUMBER})
 _BEFORE_ARGUMENT = frozenset({TokenType.L_PAREN, TokenType.COMMA})
 _LESS = frozenset({TokenType.LT, TokenType.LTE})
@@ -219,8 +220,10 @@ def hide_lists(tokens: Sequence[Token]) -> list[Token]:
     """
     made = list(tokens)
     for place, (token, following) in enumerate(pairwise(tokens)):
+        if following.token_type is not TokenType.L_BRACKET:
+            continue
         name = token.text.upper()
-        if following.token_type is not TokenType.L_BRACKET or name not in _PARSER.ARRAY_CONSTRUCTORS:
+        if name not in _PARSER.ARRAY_CONSTRUCTORS:
             continue
         before = tokens[place - 1].token_type if place else TokenType.SEMICOLON
         is_quoted = token.token_type is TokenType.IDENTIFIER
@@ -471,12 +474,17 @@ def _in_groups(tokens: list[Token]) -> list[Token]:
     """Tokens with brackets around what the parser takes for something else without them, and with the names
     by which it knows functions of windows.
     """
-    if not any(token.token_type in _GROUPED or token.text.upper() == "NULLS" for token in tokens):
+    if not any(
+        token.token_type in _GROUPED or (len(token.text) == 5 and token.text.upper() == "NULLS")
+        for token in tokens
+    ):
         return tokens
     closing = ends_of_brackets(tokens)
     opened: dict[int, list[Token]] = {}
     ends: Counter[int] = Counter()
     for place, token in enumerate(tokens):
+        if token.token_type not in _GROUPING:
+            continue
         start, end = _group(tokens, place, closing)
         if end > start:
             is_value = token.token_type is TokenType.ARROW
@@ -541,10 +549,12 @@ def _of_window(tokens: Sequence[Token], place: int, closing: Mapping[int, int]) 
     there. The parser takes the one for an aggregate, which has no IGNORE NULLS.
     """
     token, end = tokens[place], closing.get(place + 1, 0)
-    name = shown_name(token).upper()
-    if name not in ("FIRST", "LAST") or end < place + 4 or tokens[end - 1].text.upper() != "NULLS":
+    if end < place + 4 or tokens[end - 1].text.upper() != "NULLS":
         return token
-    if tokens[place + 1].token_type is not TokenType.L_PAREN or tokens[end - 2].text.upper() not in _NULLS:
+    name = shown_name(token).upper()
+    if name not in ("FIRST", "LAST") or tokens[place + 1].token_type is not TokenType.L_PAREN:
+        return token
+    if tokens[end - 2].text.upper() not in _NULLS:
         return token
     return token_near(TokenType.VAR, f"{name}_VALUE", token)
 

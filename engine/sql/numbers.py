@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from sqlglot.tokenizer_core import Token, TokenType
 
 _TWO_NUMBERS = re.compile(r"(?:\d+(?:\.\d*)?|\.\d+)[eE]\d+[+-].*")
+_NUMBERS = frozenset({TokenType.NUMBER, TokenType.VAR})
+_BEGINS = frozenset("0123456789.")
 _KINDS = {
     "number": TokenType.NUMBER,
     "plus": TokenType.PLUS,
@@ -30,10 +32,9 @@ def split_numbers(tokens: Sequence[Token]) -> list[Token]:
     place = 0
     while place < len(tokens):
         end = place + 1
+        token = tokens[place]
         # Some dialects have names that begin with a digit.
-        if tokens[place].token_type in (TokenType.NUMBER, TokenType.VAR) and _TWO_NUMBERS.fullmatch(
-            tokens[place].text
-        ):
+        if token.token_type in _NUMBERS and token.text[:1] in _BEGINS and _TWO_NUMBERS.fullmatch(token.text):
             while end < len(tokens) and _goes_on(tokens[end - 1], tokens[end]):
                 end += 1
             made += _pieces(tokens[place:end])
