@@ -28,7 +28,7 @@ from flight_server.host.serving import (
     http_address_of,
     local_deployment,
 )
-from flight_server.host.stop_signals import KEPT_SIGNALS, RELOAD_SIGNAL, STOP_SIGNALS
+from flight_server.host.stop_signals import KEPT_SIGNALS, RELOAD_SIGNAL, is_stop
 
 STOP_SECONDS = 15.0
 """How long processes may take to stop before they are killed, beside the time of running statements."""
@@ -76,6 +76,7 @@ class Launcher:
         environment: Variables of the processes.
         say: Prints a line.
         grace_seconds: How long running statements may go on at a stop.
+        has_files: Whether SIGHUP has the hosts read files again; else it ends them, as SIGTERM does.
     """
 
     def __init__(
@@ -85,7 +86,10 @@ class Launcher:
         environment: Mapping[str, str],
         say: Say,
         grace_seconds: float = GRACE_SECONDS,
+        *,
+        has_files: bool = False,
     ) -> None:
+        self._has_files = has_files
         self._stop_seconds = grace_seconds + STOP_SECONDS
         self._deployment = deployment
         self._environment = environment
@@ -94,7 +98,7 @@ class Launcher:
         self._all_served = False
 
     def run(self) -> None:
-        """Start the hosts, and keep them running until SIGTERM or SIGINT; SIGHUP is passed on to them.
+        """Start the hosts, and keep them running until SIGTERM or SIGINT, or SIGHUP, if that is not for them.
 
         Raises:
             Unavailable: A host could not start.
@@ -107,10 +111,11 @@ class Launcher:
                 wait = self._start_due()
                 self._announce()
                 received = signal.sigtimedwait(_SIGNALS, wait)
-                if received is not None and received.si_signo in STOP_SIGNALS:
-                    return
-                if received is not None and received.si_signo == RELOAD_SIGNAL:
-                    self._send(RELOAD_SIGNAL)
+                if received is not None and received.si_signo in KEPT_SIGNALS:
+                    if is_stop(received.si_signo, has_files=self._has_files):
+                        return
+                    if self._has_files:
+                        self._send(RELOAD_SIGNAL)
                 self._reap_children()
         finally:
             self._stop()
@@ -243,7 +248,12 @@ def launch(given: ServeArguments, say: Say) -> None:
     )
     grace_seconds = GRACE_SECONDS if given.grace is None else given.grace
     Launcher(
-        deployment, lambda entry: host_command(file, entry, given), environment, say, grace_seconds
+        deployment,
+        lambda entry: host_command(file, entry, given),
+        environment,
+        say,
+        grace_seconds,
+        has_files=given.security is not None,
     ).run()
 
 

@@ -21,7 +21,7 @@ from engine.statements.deep_stack import ignore_lost_interrupts
 from flight_server.host.arrow_pool import is_limited
 from flight_server.host.free_memory import Heaps, return_free_memory
 from flight_server.host.host import Host, HostOptions
-from flight_server.host.stop_signals import KEPT_SIGNALS, RELOAD_SIGNAL, block_stop_signals
+from flight_server.host.stop_signals import KEPT_SIGNALS, block_stop_signals, is_stop
 
 SWITCH_INTERVAL_SECONDS = 1e-4
 """How long a thread keeps the interpreter while others wait; Python's own choice is 5 ms.
@@ -189,8 +189,7 @@ def _serve(options: HostOptions, started: Callable[[Host], None], *, supervised:
         # Python 3.11, when the process was stopped for longer than it waits.
         threading.Thread(target=_look_after_heaps, name="heaps", daemon=True).start()
         started(host)
-        # A terminal that is closed sends SIGHUP, too; but who has a security file wants it read again.
-        while signal.sigwait(KEPT_SIGNALS) == RELOAD_SIGNAL and options.security is not None:
+        while not is_stop(signal.sigwait(KEPT_SIGNALS), has_files=options.security is not None):
             host.reload_security()
         host.drain()
         _wait_until_idle(host, options.grace_seconds)

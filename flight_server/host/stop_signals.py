@@ -14,6 +14,19 @@ RELOAD_SIGNAL = signal.SIGHUP
 KEPT_SIGNALS = (*STOP_SIGNALS, RELOAD_SIGNAL)
 
 
+def is_stop(received: int, *, has_files: bool) -> bool:
+    """Whether a signal ends the process. A terminal that is closed sends SIGHUP, too: it does where there is
+    nothing to read again, unless who started the process has it ignored, as `nohup` does.
+
+    Args:
+        received: One of `KEPT_SIGNALS`.
+        has_files: Whether there are files to read again.
+    """
+    if received != RELOAD_SIGNAL:
+        return True
+    return not has_files and signal.getsignal(RELOAD_SIGNAL) is not signal.SIG_IGN
+
+
 @contextmanager
 def block_stop_signals() -> Iterator[None]:
     """A context in which signals that end a process wait until they are asked for. For the main thread.
