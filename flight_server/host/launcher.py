@@ -28,7 +28,6 @@ from flight_server.host.serving import (
     http_address_of,
     local_deployment,
 )
-from flight_server.host.stop_signals import KEPT_SIGNALS, RELOAD_SIGNAL, is_stop
 
 STOP_SECONDS = 15.0
 """How long processes may take to stop before they are killed, beside the time of running statements."""
@@ -36,7 +35,7 @@ LEAST_PAUSE_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 30.0
 HEALTHY_SECONDS = 60.0
 """A process that ran for so long is started again without a growing pause."""
-_SIGNALS = (*KEPT_SIGNALS, signal.SIGCHLD)
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)
 
 Say = Callable[[str], None]
 
@@ -76,7 +75,6 @@ class Launcher:
         environment: Variables of the processes.
         say: Prints a line.
         grace_seconds: How long running statements may go on at a stop.
-        has_files: Whether SIGHUP has the hosts read files again; else it ends them, as SIGTERM does.
     """
 
     def __init__(
@@ -86,10 +84,7 @@ class Launcher:
         environment: Mapping[str, str],
         say: Say,
         grace_seconds: float = GRACE_SECONDS,
-        *,
-        has_files: bool = False,
     ) -> None:
-        self._has_files = has_files
         self._stop_seconds = grace_seconds + STOP_SECONDS
         self._deployment = deployment
         self._environment = environment
@@ -98,7 +93,7 @@ class Launcher:
         self._all_served = False
 
     def run(self) -> None:
-        """Start the hosts, and keep them running until SIGTERM or SIGINT, or SIGHUP, if that is not for them.
+        """Start the hosts, and keep them running until SIGTERM or SIGINT.
 
         Raises:
             Unavailable: A host could not start.
@@ -111,11 +106,8 @@ class Launcher:
                 wait = self._start_due()
                 self._announce()
                 received = signal.sigtimedwait(_SIGNALS, wait)
-                if received is not None and received.si_signo in KEPT_SIGNALS:
-                    if is_stop(received.si_signo, has_files=self._has_files):
-                        return
-                    if self._has_files:
-                        self._send(RELOAD_SIGNAL)
+                if received is not None and received.si_signo != signal.SIGCHLD:
+                    return
                 self._reap_children()
         finally:
             self._stop()
@@ -191,12 +183,6 @@ class Launcher:
             child.start_at = time.monotonic() + child.pause
             child.pause = min(2 * child.pause, LONGEST_PAUSE_SECONDS)
 
-    def _send(self, to_all: signal.Signals) -> None:
-        """Send a signal to every process; to one that has ended, nothing happens."""
-        for child in self._children:
-            if child.process is not None:
-                child.process.send_signal(to_all)
-
     def _stop(self) -> None:
         running = [child.process for child in self._children if child.process is not None]
         for process in running:
@@ -210,7 +196,8 @@ class Launcher:
                 break
             if received.si_signo == signal.SIGINT:
                 # Whoever presses Ctrl-C once more does not want to wait for what runs.
-                self._send(signal.SIGINT)
+                for process in running:
+                    process.send_signal(signal.SIGINT)
         for process in running:
             if process.poll() is None:
                 process.kill()
@@ -248,12 +235,7 @@ def launch(given: ServeArguments, say: Say) -> None:
     )
     grace_seconds = GRACE_SECONDS if given.grace is None else given.grace
     Launcher(
-        deployment,
-        lambda entry: host_command(file, entry, given),
-        environment,
-        say,
-        grace_seconds,
-        has_files=given.security is not None,
+        deployment, lambda entry: host_command(file, entry, given), environment, say, grace_seconds
     ).run()
 
 

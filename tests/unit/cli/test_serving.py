@@ -479,49 +479,6 @@ def test_what_a_host_says_is_taken_though_nobody_listens() -> None:
     assert child.served.is_set()
 
 
-OBEDIENT_HOST = f"""
-import signal
-print("{SERVES} it", flush=True)
-while signal.sigwait([signal.SIGHUP, signal.SIGTERM]) == signal.SIGHUP:
-    print("read again", flush=True)
-"""
-LAUNCHED = """
-import signal, sys
-# Before imports start threads, as the command does.
-signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGHUP, signal.SIGTERM])
-from engine.cluster.deployment import Deployment, HostEntry
-from engine.cluster.reports import HostName
-from flight_server.host.launcher import Launcher
-program, what = sys.argv[1:]
-if what == "nohup":
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
-hosts = tuple(HostEntry(HostName(name), f"grpc://127.0.0.1:{name}", None) for name in "12")
-command = [sys.executable, "-c", program]
-say = lambda line: print(line, flush=True)
-Launcher(Deployment("it", hosts), lambda entry: command, {}, say, has_files=what == "files").run()
-"""
-
-
-@pytest.mark.parametrize(
-    ("what", "read_again", "ended_by"),
-    [("files", True, signal.SIGTERM), ("nothing", False, signal.SIGHUP), ("nohup", False, signal.SIGTERM)],
-)
-def test_what_a_parent_is_told_to_read_again_its_hosts_read_again(
-    what: str, read_again: bool, ended_by: signal.Signals
-) -> None:
-    with subprocess.Popen(
-        [sys.executable, "-c", LAUNCHED, OBEDIENT_HOST, what], stdout=subprocess.PIPE, text=True
-    ) as parent:
-        heard(parent, f"{SERVES} it with 2 hosts")
-        assert parent.stdout is not None
-        if ended_by is not signal.SIGHUP:
-            parent.send_signal(signal.SIGHUP)
-        said = {parent.stdout.readline() for _ in range(2 if read_again else 0)}
-        assert said == {f"host {name} | read again\n" for name in ("12" if read_again else "")}
-        parent.send_signal(ended_by)
-        assert (parent.wait(60), parent.stdout.read()) == (0, "")
-
-
 def test_a_closed_terminal_ends_a_host_that_nobody_keeps(monkeypatch: pytest.MonkeyPatch) -> None:
     assert is_stop(signal.SIGTERM, has_files=True)
     assert not is_stop(signal.SIGHUP, has_files=True)
