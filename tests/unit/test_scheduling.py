@@ -22,7 +22,7 @@ from engine.processes.scheduling import (
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing is told")
 
 
-def scheduled(thread: int, process: int | None = None) -> tuple[int, int, float | None]:
+def scheduling_of(thread: int, process: int | None = None) -> tuple[int, int, float | None]:
     """Policy, niceness and length of turns of a thread; the last is None where the system does not tell."""
     facts = Path(f"/proc/{process or os.getpid()}/task/{thread}/sched")
     told = facts.read_text().splitlines() if facts.exists() else []
@@ -31,15 +31,15 @@ def scheduled(thread: int, process: int | None = None) -> tuple[int, int, float 
     return os.sched_getscheduler(thread), niceness, turns[0] if turns else None
 
 
-def scheduled_after(*steps: Callable[[], None]) -> tuple[int, int, float | None]:
+def scheduling_after(*steps: Callable[[], None]) -> tuple[int, int, float | None]:
     """The same of a thread that has taken some steps, and of one that it has started."""
 
     def take_steps() -> tuple[int, int, float | None]:
         for step in steps:
             step()
         with ThreadPoolExecutor(1) as other:
-            started = other.submit(lambda: scheduled(threading.get_native_id())).result()
-        own = scheduled(threading.get_native_id())
+            started = other.submit(lambda: scheduling_of(threading.get_native_id())).result()
+        own = scheduling_of(threading.get_native_id())
         assert started == own
         return own
 
@@ -56,17 +56,17 @@ def scheduled_after(*steps: Callable[[], None]) -> tuple[int, int, float | None]
     ],
 )
 def test_who_goes_first(steps: list[Callable[[], None]], policy: int, niceness: int, turns: float) -> None:
-    before = scheduled(threading.get_native_id())
-    found = scheduled_after(*steps)
+    before = scheduling_of(threading.get_native_id())
+    found = scheduling_after(*steps)
     assert found[:2] == (policy, max(niceness, before[1]))
     # Systems before Linux 6.12 have turns of one length.
     assert found[2] in (None, before[2], turns)
-    assert scheduled(threading.get_native_id()) == before
+    assert scheduling_of(threading.get_native_id()) == before
 
 
 def test_a_process_that_is_started_lets_others_go_first() -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         lower_priority(process.pid, 19)
-        assert scheduled(process.pid, process.pid)[:2] == (os.SCHED_BATCH, 19)
+        assert scheduling_of(process.pid, process.pid)[:2] == (os.SCHED_BATCH, 19)
     # It has ended, and nothing happens.
     lower_priority(process.pid)

@@ -158,11 +158,10 @@ def _sql_client(
 def _read(source: IO[str] | None) -> tuple[str, str]:
     """The SQL of a file, or of standard input, and what to call it."""
     with source if source is not None else click.open_file("-", encoding="utf-8") as opened:
+        name = "" if opened.name == "<stdin>" else Path(opened.name).name
         try:
             # Editors on Windows begin a file with this mark.
-            return opened.read().removeprefix("\ufeff"), "" if opened.name == "<stdin>" else Path(
-                opened.name
-            ).name
+            return opened.read().removeprefix("\ufeff"), name
         except UnicodeDecodeError as error:
             raise click.UsageError("The SQL is not text in UTF-8.") from error
 
