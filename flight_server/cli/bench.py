@@ -13,6 +13,7 @@ from textwrap import shorten
 from rich.console import RenderableType
 
 from engine.errors import InvalidInput, LivestateError
+from flight_server.cli.call_threads import CallThread
 from flight_server.cli.render import escape_unprintable, human_seconds, new_table
 from flight_server.client.client import Client
 from flight_server.client.connection_options import ConnectionOptions
@@ -79,7 +80,7 @@ class BenchResult:
     first_error: str
 
 
-class _Asker(threading.Thread):
+class _Asker(CallThread):
     """One client."""
 
     def __init__(
@@ -90,7 +91,7 @@ class _Asker(threading.Thread):
         begin: threading.Event,
         end: threading.Event,
     ) -> None:
-        super().__init__(daemon=True)
+        super().__init__("bench")
         self.measured = [Measured() for _ in options.statements]
         self.first_error = ""
         self.seconds = 0.0

@@ -22,6 +22,7 @@ import sys
 import click
 
 from engine.processes.hidden_modules import hide_pandas
+from flight_server.cli.call_threads import exit_during_calls
 from flight_server.cli.extras import Verbs
 from flight_server.cli.verbs import changelog, credentials, demo, hosts, pipeline, serve, sql, stores
 
@@ -79,7 +80,11 @@ def run() -> None:
     # What gRPC notes of a connection that a peer closes is no concern of who reads this command's output.
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
     try:
-        main(prog_name="livestate")
+        try:
+            main(prog_name="livestate")
+        except SystemExit as end:
+            exit_during_calls(end)
+            raise
     except OSError as error:
         if error.errno not in _FULL:
             raise

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import secrets
 import signal
-import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -18,6 +17,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from engine.errors import InvalidInput, LivestateError
 from engine.model.quantities import human_bytes
+from flight_server.cli.call_threads import CallThread
 from flight_server.cli.render import (
     RowWriter,
     human_seconds,
@@ -66,7 +66,7 @@ def format_of(file: Path, given: str | None) -> str:
     return found
 
 
-class _Download(threading.Thread):
+class _Download(CallThread):
     """Writes the rows of a statement to a file; begins with `start`.
 
     Attributes:
@@ -76,7 +76,7 @@ class _Download(threading.Thread):
     """
 
     def __init__(self, client: Client, sql: str, writer: RowWriter, out: IO[bytes]) -> None:
-        super().__init__(name="download", daemon=True)
+        super().__init__("download")
         self.rows = 0
         self.nbytes = 0
         self.error: Exception | None = None
@@ -139,17 +139,18 @@ def write_result(client: Client, sql: str, file: Path, file_format: str) -> None
         _replaced_file(file) as out,
         Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar,
     ):
-        download = _Download(client, sql, writer, out)
-        download.start()
         task = bar.add_task(file.name, total=None, rows=0, size="")
+        download = _Download(client, sql, writer, out)
         try:
+            download.start()
             while download.is_alive():
                 download.join(_LOOK_SECONDS)
                 bar.update(task, rows=download.rows, size=human_bytes(download.nbytes))
         except (KeyboardInterrupt, SystemExit):
             download.cancel()
-            # It writes to the file until it hears of it.
-            download.join(_PATIENCE_SECONDS)
+            if download.is_alive():
+                # It writes to the file until it hears of it.
+                download.join(_PATIENCE_SECONDS)
             raise
         if download.error is not None:
             raise download.error

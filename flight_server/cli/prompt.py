@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +20,7 @@ from prompt_toolkit.lexers import PygmentsLexer
 from pygments.lexers.sql import SqlLexer  # type: ignore[import-untyped]  # pygments has no types
 
 from engine.errors import InvalidInput, LivestateError
+from flight_server.cli.call_threads import CallThread
 from flight_server.cli.completion import Catalog, completions, quote_if_needed
 from flight_server.cli.hosts import hosts_table
 from flight_server.cli.render import error_lines, human_seconds, result_table
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 DEFAULT_LIMIT = 1000
-_PATIENCE_SECONDS = 2.0
 HELP = """\
 SQL ends with ; and may take several lines. Tab completes names; ↑ and Ctrl-R find earlier statements.
   \\d           all stores              \\d STORE     columns of a store
@@ -86,7 +85,6 @@ class Prompt:
     is_expanded: bool = False
     has_times: bool = True
     catalog: Catalog = field(default_factory=Catalog)
-    _refresher: threading.Thread | None = field(default=None, init=False, repr=False)
 
     def execute(self, typed: str) -> bool:
         """Do what was typed: a command, or statements.
@@ -113,15 +111,7 @@ class Prompt:
         """Ask the host again for the names that completion offers, while the user types on; without a host,
         keep the old ones.
         """
-        self._refresher = threading.Thread(target=self._refresh, name="completion", daemon=True)
-        self._refresher.start()
-
-    def close(self) -> None:
-        """End the session: wait a moment for the names that are being asked for, as Python may not end inside
-        a call of Flight.
-        """
-        if self._refresher is not None:
-            self._refresher.join(_PATIENCE_SECONDS)
+        CallThread("completion", self._refresh).start()
 
     def _refresh(self) -> None:
         with suppress(LivestateError):
@@ -332,13 +322,12 @@ def run_prompt(client: Client, console: Console, limit: int = DEFAULT_LIMIT) -> 
         multiline=True,
         prompt_continuation=lambda width, line, wrapped: "...> ".rjust(width),
     )
-    with closing(prompt):
-        while True:
-            try:
-                typed = session.prompt("livestate> ")
-            except KeyboardInterrupt:
-                continue
-            except EOFError:
-                return
-            if not prompt.execute(typed):
-                return
+    while True:
+        try:
+            typed = session.prompt("livestate> ")
+        except KeyboardInterrupt:
+            continue
+        except EOFError:
+            return
+        if not prompt.execute(typed):
+            return

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 _PLACE = re.compile(r"^Line (\d+), column (\d+):$", re.MULTILINE)
 _LOOK_SECONDS = 0.1
-_PATIENCE_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -167,8 +166,6 @@ def _rounds(
         while not run.wait(_LOOK_SECONDS):
             if interrupted.is_set():
                 run.cancel()
-                # Python may not end inside a call of Flight.
-                run.wait(_PATIENCE_SECONDS)
                 return
         heading = Text(dt.datetime.now(dt.UTC).strftime("%Y-%m-%d %H:%M:%S UTC"), style="dim")
         try:

@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from engine.errors import LivestateError
+from flight_server.cli.call_threads import CallThread
 from flight_server.cli.render import first_rows
 from flight_server.client.client import Client
 
@@ -56,7 +57,7 @@ class StatementRun:
         self._ended = threading.Event()
         self._shown: Shown | None = None
         self._error: Exception | None = None
-        threading.Thread(target=self._run, name="statement", daemon=True).start()
+        CallThread("statement", self._run).start()
 
     def wait(self, seconds: float | None = None) -> bool:
         """Wait for its end.

@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 import sqlalchemy as sa
 from adbc_driver_manager.dbapi import Connection
+from pyarrow import flight
 from sqlalchemy.dialects import postgresql
 
 from engine.changelog import Changelog, append_table
@@ -305,15 +306,22 @@ def test_a_connection_whose_log_in_has_ended_is_replaced(tmp_path: Path) -> None
         pinged, plain = sa.create_engine(url, pool_pre_ping=True), sa.create_engine(url)
         assert user_of(pinged) == user_of(plain) == "ann"
 
-        def has_ended() -> bool:
-            try:
-                user_of(plain)
-            except sa.exc.DBAPIError as error:
-                assert error.connection_invalidated
-                return True
-            return False
+        with flight.connect(host.uri) as later:
+            log_in = later.authenticate_basic_token("ann", "a long password")
 
-        wait_until(has_ended, pause_seconds=0.1)
+            def has_ended() -> bool:
+                options = flight.FlightCallOptions(headers=[log_in])
+                try:
+                    later.do_get(flight.Ticket("SELECT 1"), options).read_all()
+                except flight.FlightUnauthenticatedError:
+                    return True
+                return False
+
+            # The driver fails where a log-in ends between a statement and its end, so none runs meanwhile.
+            wait_until(has_ended, pause_seconds=0.1)
+        with pytest.raises(sa.exc.DBAPIError, match="The log-in has ended") as caught:
+            user_of(plain)
+        assert caught.value.connection_invalidated
         assert user_of(plain) == "ann"
         assert user_of(pinged) == "ann"
         for engine in (pinged, plain):
