@@ -203,11 +203,15 @@ class ColumnCache:
         """
         with self._lock:
             found = [self._entries.get(key) for key in keys]
-            hits = 0
+            hits, joined, use = 0, self._joined, self._entries.move_to_end
             for key, entry, used in zip(keys, found, rows or repeat(1, len(keys)), strict=True):
-                if entry is not None:
-                    hits += 1
-                    self._use(key, used)
+                if entry is None:
+                    continue
+                hits += 1
+                # As `_use`, without a call for each key.
+                uses = joined.get(key) if key.block == WHOLE else None
+                if uses is None or uses.count(used):
+                    use(key)
             self.hits += hits
             self.misses += len(found) - hits
             return found

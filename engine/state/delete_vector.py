@@ -151,7 +151,8 @@ class DeleteVector:
 
     def _run_parts(self, start: int, stop: int) -> Sequence[DeadRows]:
         """The rows of each run from one number to before another."""
-        edges = np.array([start, stop], np.int64)
+        # Edges of another type would have numpy copy each run into that type.
+        edges = np.array([start, stop], np.uint32)
         found = [(run.rows, run.rows.searchsorted(edges).tolist()) for run in self.runs]
         return [rows[first:last] for rows, (first, last) in found]
 

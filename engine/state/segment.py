@@ -20,6 +20,8 @@ from engine.state.segment_keys import SegmentKeys
 from engine.state.statistics import ColumnStatistics, constant_statistics, has_statistics
 from engine.state.stored_segment import StoredSegment
 
+FEW_FLAGS = 8192
+"""Up to so many flags are worked out each time: some 13 µs, whereas those of a million rows take 160."""
 _NOWHERE = -1
 """No column has this number."""
 
@@ -119,14 +121,17 @@ class Segment:
         return {}
 
     def live_flags(self, dead: DeleteVector, start: int, stop: int) -> pa.Array:
-        """Which rows from one number to before another are live, `uint8`. Those of all rows are kept beside
-        the columns for the next query, for one delete vector at a time, where the cache has room for them.
+        """Which rows from one number to before another are live, `uint8`. Where many are asked for, those of
+        all rows are kept beside the columns for the next query, for one delete vector at a time, if the cache
+        has room for them.
 
         Args:
             dead: The segment's delete vector.
             start: The first row.
             stop: The one behind the last.
         """
+        if stop - start <= FEW_FLAGS:
+            return pa.array(dead.live_flags(start, stop))
         place = CacheKey(self._context.number, self.id, WHOLE, LIVE_FLAGS)
         known: LiveFlags | None = self._context.cache.find(place)
         if known is None or known.dead is not dead:

@@ -24,6 +24,12 @@ from engine.state.version import LiveSegment
 
 LEAST_WINDOW = 16
 """Rows of the first window on a run, besides twice the run's share of what is wanted."""
+SPARE_SHARE = 4
+"""One row in so many that are wanted is taken besides, where some may be dead: to take a second time costs as
+much as the first time.
+"""
+LEAST_SPARE = 4
+"""Rows that are taken besides at least, where some may be dead."""
 WINDOW_GROWTH = 4
 """How much longer every window is than the one before."""
 
@@ -99,8 +105,11 @@ class MergedRuns:
 
     def stretches(self, wanted: int | None, *, descending: bool = False) -> Iterator[pa.Table]:
         """As `SortedRows.stretches`."""
-        runs, most = self.runs, wanted
-        window = None if wanted is None else LEAST_WINDOW + 2 * wanted // max(1, len(runs))
+        runs, most, window = self.runs, wanted, None
+        if wanted is not None:
+            window = LEAST_WINDOW + 2 * wanted // max(1, len(runs))
+            if any(run.entry.dead is not None for run in runs):
+                most = wanted + LEAST_SPARE + wanted // SPARE_SHARE
         while runs:
             merged = _merge(runs, window, most, descending=descending)
             yield self._table(merged)
