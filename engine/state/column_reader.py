@@ -156,14 +156,19 @@ class ColumnReader:
         entries = self._context.cache.find_all(self._column_keys(columns, WHOLE))
         found = []
         for column, entry in zip(columns, entries, strict=True):
-            array = self._join(column) if entry is None else _array_of(entry)
+            array = self.join(column) if entry is None else _array_of(entry)
             if array is None:
                 return None
             found.append(array)
         return found
 
-    def _join(self, column: int) -> pa.Array | None:
-        """One column of all blocks, if each of them is in memory."""
+    def is_joined(self, column: int) -> bool:
+        """Whether the blocks of a column are one entry of the cache now."""
+        (is_kept,) = self.cache.has([self._whole_place(column)])
+        return is_kept
+
+    def join(self, column: int) -> pa.Array | None:
+        """One column of all blocks, joined, if each of them is in memory by itself."""
         context = self._context
         if not self.can_be_joined(column):
             return None
@@ -311,7 +316,7 @@ class ColumnReader:
         if whole is not None:
             return [_array_of(whole)]
         blocks = [self.column(column, block) for block in range(self.blocks)]
-        joined = self._join(column) if self.blocks > 1 else None
+        joined = self.join(column) if self.blocks > 1 else None
         return blocks if joined is None else [joined]
 
     def encoded_column(self, column: int, arrow_type: pa.DataType) -> pa.Array | None:

@@ -492,6 +492,7 @@ class PartitionStore:
             identity, rows = self._segments.allocate(), self.version.stored_rows
         merge = Merge(inputs, context)
         merged = self._segments.write_merge(merge, identity, rows)
+        merge.join_columns(merged.segment)
         with self._lock:
             changes = replace_inputs(self.version, inputs, merged.reshape(self.context))
             self._install(self._shape, self.version.epoch, changes, self._manifest.cutoff, self.digest)

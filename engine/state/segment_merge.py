@@ -82,6 +82,8 @@ class Merge:
         self._inputs = inputs
         self._context = context
         self._hot: HotBlocks = {}
+        self._joined: Sequence[int] = ()
+        """Columns that the cache has as one entry for most rows of the inputs."""
         self._starts: Rows = np.cumsum([0, *(entry.segment.rows for entry in inputs[:-1])])
         stretches = [self._order_of(spans) for spans in _stretches([entry.segment for entry in inputs])]
         self._order = np.concatenate(stretches) if len(stretches) > 1 else stretches[0]
@@ -123,6 +125,11 @@ class Merge:
         is_large = self.nbytes > max(cache.capacity // LARGE_MERGE_SHARE, cache.capacity - cache.nbytes)
         if not is_large:
             self._hot = {}
+        joined_rows = {
+            column: sum(each.segment.rows for each in self._inputs if each.segment.reader.is_joined(column))
+            for column in hot
+        }
+        self._joined = [column for column, rows in joined_rows.items() if rows * 2 >= self.rows]
         return SegmentBuilder(
             identity,
             self.rows,
@@ -158,6 +165,14 @@ class Merge:
                 hot[column][block] = counts[flags].sum() * 2 >= len(rows)
         return hot
 
+    def join_columns(self, merged: Segment) -> None:
+        """Have the cache put the blocks of the merged segment together that were together for its inputs and
+        are there already; for before it comes to count, as the first statement after that would do it.
+        """
+        for column in self._joined if merged.blocks > 1 else ():
+            RIGHT_OF_WAY.give_way()
+            merged.reader.join(column)
+
     def warm(self, merged: Segment) -> None:
         """Have the cache read the hot blocks of the merged segment that it does not have; for after it has
         come to count.
@@ -166,6 +181,7 @@ class Merge:
             for block in np.flatnonzero(flags).tolist():
                 RIGHT_OF_WAY.give_way()
                 merged.reader.column(column, block)
+        self.join_columns(merged)
 
     def build(self, builder: SegmentBuilder) -> Iterator[Pair]:
         """Build the merged segment, one column in memory at a time, and of a large one a block of each input.

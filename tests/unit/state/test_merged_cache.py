@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from engine.model.schema import Epoch, PartitionId, define_store
-from engine.state import segment_merge
+from engine.state import column_reader, segment_merge
 from engine.state.cache import ColumnCache
 from engine.state.partition import PartitionStore
 from engine.state.rocks import Rocks
@@ -110,3 +110,46 @@ def test_what_a_large_merge_makes_is_read_again_only_where_the_cache_had_no_room
         (entry,) = store.version.segments
         assert bool(read) == (not room)
         assert entry.segment.reader.kept_blocks(1).all()
+
+
+@pytest.mark.parametrize("is_large", [False, True])
+@pytest.mark.parametrize("is_joined", [False, True])
+def test_a_merge_joins_the_columns_that_its_inputs_had_joined(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_large: bool, is_joined: bool
+) -> None:
+    monkeypatch.setattr(column_reader, "LARGEST_JOINED_SHARE", 1)
+    if is_large:
+        monkeypatch.setattr(segment_merge, "LARGE_MERGE_SHARE", 1 << 30)
+    cache = ColumnCache(ROWS * (45 if is_large else 200))
+    order = seeded_generator(7).permutation(ROWS)
+    with closing(PartitionStore(STORE, PartitionId(0), tmp_path, cache, OPTIONS)) as store:
+        for epoch in range(INPUTS):
+            store.apply(Epoch(epoch + 1), rows(order[epoch::INPUTS]))
+        if is_joined:
+            for entry in store.version.segments:
+                assert entry.segment.reader.join(1) is not None
+        store.compact_fully()
+        (entry,) = store.version.segments
+        reader = entry.segment.reader
+        assert reader.blocks > 1
+        assert reader.kept_blocks(1).all()
+        assert [reader.is_joined(column) for column in (1, 2)] == [is_joined, False]
+        look_up(store, order[::97])
+
+
+def test_a_merge_to_one_block_joins_nothing(tmp_path: Path) -> None:
+    options = StateOptions(block_rows=1 << 16, fan_out=100, paged_rows=1000)
+    small = StateOptions(block_rows=512, fan_out=100, paged_rows=1000)
+    cache, numbers = ColumnCache(ROWS * 100), np.arange(2000)
+    with closing(PartitionStore(STORE, PartitionId(0), tmp_path, cache, small)) as store:
+        store.apply(Epoch(1), rows(numbers))
+    with closing(PartitionStore(STORE, PartitionId(0), tmp_path, cache, options)) as store:
+        reader = store.version.segments[0].segment.reader
+        for block in range(reader.blocks):
+            reader.column(1, block)
+        assert reader.join(1) is not None
+        store.apply(Epoch(2), rows(numbers[:100]))
+        store.compact_fully()
+        (entry,) = store.version.segments
+        assert (entry.segment.blocks, entry.segment.reader.is_joined(1)) == (1, False)
+        look_up(store, numbers[::7])
