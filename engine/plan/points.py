@@ -9,6 +9,7 @@ from functools import reduce
 import numpy as np
 import pyarrow as pa
 
+from engine.cached_property import cached_property
 from engine.model.schema import StoreDefinition
 from engine.plan.predicates import AllOf, AnyOf, Compare, Comparison, IsAmong, IsAnyOf, IsListed, Predicate
 from engine.plan.values import (
@@ -45,6 +46,11 @@ class Tuples:
 
     rows: pa.RecordBatch
     complete: bool
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """The columns: names of `rows`."""
+        return tuple(self.rows.schema.names)
 
 
 @dataclass(frozen=True)
@@ -99,14 +105,14 @@ class PointFinder:
             if chosen is None or _size([*used, chosen]) > MAX_POINTS:
                 break
             used.append(chosen)
-            pinned.update(chosen.rows.schema.names)
+            pinned.update(chosen.columns)
         leading = self._leading_columns(pinned)
         if not leading:
             return None
         rows = reduce(_product, (each.rows for each in used))
-        if rows.schema.names != leading:
+        if rows.num_columns > 1:
             rows = pa.RecordBatch.from_arrays([rows.column(name) for name in leading], names=leading)
-        met = {id(each) for each in used if each.complete and pinned_by(each) <= set(leading)}
+        met = {id(each) for each in used if each.complete and set(each.columns).issubset(leading)}
         rest = [
             part
             for part, (tuples, complete) in zip(parts, by_part, strict=True)
@@ -116,11 +122,7 @@ class PointFinder:
 
     def _choose(self, column: str, found: Sequence[Tuples], pinned: set[str]) -> Tuples | None:
         """The smallest set that pins a column and no column that is pinned already."""
-        fitting = [
-            each
-            for each in found
-            if column in each.rows.schema.names and pinned.isdisjoint(each.rows.schema.names)
-        ]
+        fitting = [each for each in found if column in each.columns and pinned.isdisjoint(each.columns)]
         if not fitting:
             return None
         return min(fitting, key=lambda each: int(each.rows.num_rows))
@@ -155,11 +157,7 @@ class PointFinder:
             if combined is None:
                 return None
             parts.append(Tuples(combined.rows, complete and combined.complete))
-        columns = [
-            name
-            for name in parts[0].rows.schema.names
-            if all(name in part.rows.schema.names for part in parts)
-        ]
+        columns = [name for name in parts[0].columns if all(name in part.columns for part in parts)]
         if not columns:
             return None
         complete = all(part.complete and len(columns) == part.rows.num_columns for part in parts)
@@ -226,11 +224,6 @@ class PointFinder:
 def conjuncts_of(predicate: Predicate) -> tuple[Predicate, ...]:
     """The parts of a predicate that all hold together: those of an AND, or the predicate itself."""
     return predicate.parts if isinstance(predicate, AllOf) else (predicate,)
-
-
-def pinned_by(tuples: Tuples) -> set[str]:
-    """The columns that a set of tuples pins."""
-    return set(tuples.rows.schema.names)
 
 
 def listed_values(predicate: IsListed, arguments: Arguments) -> pa.RecordBatch:
@@ -407,9 +400,9 @@ def _tuples_of_and(found: Sequence[Tuples]) -> Tuples | None:
     taken: list[Tuples] = []
     pinned: set[str] = set()
     for each in sorted(found, key=lambda candidate: int(candidate.rows.num_rows)):
-        if pinned.isdisjoint(each.rows.schema.names) and _size(taken) * each.rows.num_rows <= MAX_POINTS:
+        if pinned.isdisjoint(each.columns) and _size(taken) * each.rows.num_rows <= MAX_POINTS:
             taken.append(each)
-            pinned.update(each.rows.schema.names)
+            pinned.update(each.columns)
     if not taken:
         return None
     rows = reduce(_product, (each.rows for each in taken))

@@ -309,6 +309,17 @@ class SegmentKeys:
         return bool(after == 0 and before == 1)
 
 
+def find_key_columns(all_keys: Sequence[SegmentKeys]) -> list[KeyColumn | None]:
+    """For each segment its key column, or None where it is not in memory; one look at the cache for all.
+
+    Args:
+        all_keys: Those of segments of one store.
+    """
+    if not all_keys:
+        return []
+    return all_keys[0].cache.find_all([each.whole_key for each in all_keys])
+
+
 def find_spans(all_keys: Sequence[SegmentKeys], low: Keys | None, high: Keys | None) -> list[tuple[int, int]]:
     """For each segment the rows between two edges, as `SegmentKeys.span`; one look at the cache for all.
 
@@ -322,8 +333,7 @@ def find_spans(all_keys: Sequence[SegmentKeys], low: Keys | None, high: Keys | N
     edges = [edge for edge in (low, high) if edge is not None]
     needles = sort_keys.concatenate(edges) if edges else None
     spans = []
-    found = all_keys[0].cache.find_all([each.whole_key for each in all_keys])
-    for keys, column in zip(all_keys, found, strict=True):
+    for keys, column in zip(all_keys, find_key_columns(all_keys), strict=True):
         if column is None or needles is None:
             spans.append(keys.span(low, high))
             continue
@@ -345,10 +355,9 @@ def find_keys_between(all_keys: Sequence[SegmentKeys], spans: Sequence[tuple[int
         all_keys: Those of segments of one store, at least one.
         spans: For each its first row, and the one behind its last.
     """
-    found = all_keys[0].cache.find_all([each.whole_key for each in all_keys])
     return [
         keys.between(start, stop) if column is None else column.keys[start:stop]
-        for keys, column, (start, stop) in zip(all_keys, found, spans, strict=True)
+        for keys, column, (start, stop) in zip(all_keys, find_key_columns(all_keys), spans, strict=True)
     ]
 
 

@@ -18,6 +18,7 @@ import pyarrow as pa
 from engine.model.schema import Epoch
 from engine.processes.right_of_way import RIGHT_OF_WAY
 from engine.state import keys as sort_keys
+from engine.state.cache_places import CacheKey
 from engine.state.delete_vector import DeleteVector
 from engine.state.formats import SegmentId
 from engine.state.keys import Keys, Needle, Rows
@@ -160,11 +161,20 @@ class Version:
 
     def find_one(self, needle: Needle) -> tuple[Segment, int] | None:
         """The live row of one key, and the segment that has it."""
-        for entry in self.searched:
-            row = entry.segment.keys.find_one(needle)
+        searched = self.searched
+        if not searched:
+            return None
+        columns = searched[0].segment.keys.cache.find_all(self._searched_keys)
+        for entry, column in zip(searched, columns, strict=True):
+            row = entry.segment.keys.find_one(needle) if column is None else column.find_one(needle)
             if row is not None and entry.is_live(row):
                 return entry.segment, row
         return None
+
+    @cached_property
+    def _searched_keys(self) -> Sequence[CacheKey]:
+        """Where the key columns of the searched segments are in the cache."""
+        return [entry.segment.keys.whole_key for entry in self.searched]
 
     @cached_property
     def live_rows(self) -> int:
