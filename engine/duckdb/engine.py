@@ -24,7 +24,13 @@ from engine.duckdb.binder import Binder, widest
 from engine.duckdb.engine_database import EngineConnection, EngineDatabase, EngineMemory
 from engine.duckdb.engine_errors import ENGINE_FAILURES, EXPLAIN, Allowance, BindingError, read_failure
 from engine.duckdb.growth import MAX_LISTED, MAX_ROW_WIDTH, lists_many_columns, needs_worker
-from engine.duckdb.handover import MOST_LONG_ROWS, combine, repeats_long_values, rows_a_batch
+from engine.duckdb.handover import (
+    MOST_LONG_ROWS,
+    combine,
+    fills_rows,
+    repeats_long_values,
+    rows_a_batch,
+)
 from engine.duckdb.nested_structs import whole_batch, whole_table
 from engine.duckdb.own_databases import OwnDatabases
 from engine.duckdb.planning_trials import PlanningTrials
@@ -348,10 +354,12 @@ class Engine:
         limit = deadline.engine_limit
         connection = self._database.connect() if limit is None else self._own_databases.connect(limit)
         watch = self._watcher.watch(deadline, connection.duckdb.interrupt)
-        most_width = MAX_RESULT_WIDTH if self._workers is None else MAX_LISTED
+        is_bounded = self._workers is not None
         try:
-            return LocalRows(connection, watch, sql, tables, parameters, names, most_width)
-        except _TooWideError:
+            return LocalRows(
+                connection, watch, sql, tables, parameters, names, row_width, is_bounded=is_bounded
+            )
+        except _TooLargeError:
             assert self._workers is not None
             return self._run_in_worker(self._workers, sql, tables, parameters, deadline, names)
 
@@ -405,9 +413,9 @@ class Engine:
             self._spill.close()
 
 
-class _TooWideError(Exception):
-    """A result is wider than one that this process makes: what a text lists says nothing of the fields of
-    structs.
+class _TooLargeError(Exception):
+    """A result is wider than one that this process makes, or its rows have longer texts of the statement: a
+    text says nothing of the fields of structs, and of what its result is.
     """
 
 
@@ -441,11 +449,14 @@ class LocalRows:
         tables: Mapping[str, pa.Table | Stream],
         parameters: Sequence[Any],
         names: Sequence[str] | None,
-        most_width: int,
+        row_width: int,
+        *,
+        is_bounded: bool,
     ) -> None:
         self._connection = connection
         self._watch = watch
-        self._most_width = most_width
+        self._is_bounded = is_bounded
+        self._most_width = MAX_LISTED if is_bounded else MAX_RESULT_WIDTH
         self._streams = [table for table in tables.values() if not isinstance(table, pa.Table)]
         self._reader: pa.RecordBatchReader | None = None
         self._relation: duckdb.DuckDBPyRelation | None = None
@@ -454,7 +465,7 @@ class LocalRows:
             unless_begun.callback(self.close)
             watch.__enter__()
             try:
-                self._begin(sql, tables, parameters, names)
+                self._begin(sql, tables, parameters, names, row_width)
             except _FAILURES as error:
                 # In a variable here, what is raised would be held by its own traceback, and so would the
                 # tables.
@@ -467,6 +478,7 @@ class LocalRows:
         tables: Mapping[str, pa.Table | Stream],
         parameters: Sequence[Any],
         names: Sequence[str] | None,
+        row_width: int,
     ) -> None:
         connection = self._connection.duckdb
         for name, table in tables.items():
@@ -481,9 +493,11 @@ class LocalRows:
         self.columns = named_columns(list(map(ReadColumn, self._relation.columns, types)), names)
         called = [column.name for column in self.columns]
         check_types(called, types)
-        if width_of_types(types) > self._most_width:
-            raise _TooWideError
-        self._rows_a_batch = rows_a_batch(types, sql, tables, parameters)
+        if width_of_types(types) > self._most_width or (
+            self._is_bounded and fills_rows(types, sql, tables, parameters, row_width)
+        ):
+            raise _TooLargeError
+        self._rows_a_batch = rows_a_batch(types, sql, tables, parameters, row_width)
         self._reader = self._relation.to_arrow_reader(self._rows_a_batch)
         self.schema = result_schema(self._reader.schema, called)
         self._convert = conversion(self._reader.schema, self.schema)

@@ -19,7 +19,7 @@ from typing import TypeVar
 Answer = TypeVar("Answer")
 
 MAX_TEXT = 16 << 10
-"""Characters of a text that is planned in this process."""
+"""Bytes of a text that is planned in this process."""
 MAX_COPIES = 8
 """Operations of a text that have their arguments in their results, those with many arguments counted higher.
 By names that stand for results each can have the one before it in its own several times, so that a value
@@ -160,7 +160,7 @@ _IN_FROM = re.compile(
 """What tells the commas between tables from others."""
 _PIECE = re.compile(r"""'[^']*+'|(?:"[^"]*+"|\$?\w++)(?>(?:\.(?:"[^"]*+"|\w++))*)|[^\s\w,.()]""")
 _WORD_OR_SIGN = re.compile(r"\w++|[^\s\w,.()]")
-_ODD_STRING = re.compile(r"\\|\$(?!\d)|--|/\*")
+ODD_STRING = re.compile(r"\\|\$(?!\d)|--|/\*")
 """Where a quotation mark may not begin or end a string: in comments, between dollars, behind a backslash."""
 _QUERY_WORD = re.compile(r"\b(?:select|from|join|lateral|unnest|except|intersect)\b")
 _PIECES_OF_QUERY_WORD = 10
@@ -188,14 +188,21 @@ def needs_worker(sql: str, values: Sequence[object] | Mapping[str, object] = ())
         sql: A statement in DuckDB's dialect.
         values: Of its parameters: the engine puts what it copies them into in 2,048 rows at once.
     """
-    if len(sql) > MAX_TEXT or _can_grow(sql):
+    if text_bytes(sql) > MAX_TEXT or _can_grow(sql):
         return True
     return len(values) > 0 and copies(sql) > 0 and value_bytes(values) > MAX_TEXT
 
 
+def text_bytes(text: str) -> int:
+    """How many bytes a text has where the engine holds it, as UTF-8."""
+    return len(text) if text.isascii() else len(text.encode(errors="surrogatepass"))
+
+
 def value_bytes(value: object) -> int:
     """About how many bytes the texts in a value, or in several, have."""
-    if isinstance(value, str | bytes):
+    if isinstance(value, str):
+        return text_bytes(value)
+    if isinstance(value, bytes):
         return len(value)
     if isinstance(value, Mapping):
         return sum(value_bytes(each) for each in value.values())
@@ -256,7 +263,7 @@ def _planning_weight(sql: str) -> tuple[float, int]:
     """What to compare with `MAX_PLANNED_PIECES`, and how often a text names tables."""
     text = sql.lower()
     words = _QUERY_WORD.findall(text)
-    piece = _WORD_OR_SIGN if _ODD_STRING.search(text) else _PIECE
+    piece = _WORD_OR_SIGN if ODD_STRING.search(text) else _PIECE
     pieces = len(piece.findall(text)) + _PIECES_OF_QUERY_WORD * len(words)
     tables = words.count("from") + words.count("join") + _count_commas_of_from(text)
     return math.inf if _MATERIALIZED.search(text) else pieces, tables

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine.duckdb.growth import copies, remember_short, value_bytes
+from engine.duckdb.growth import MAX_ROW_WIDTH, ODD_STRING, copies, remember_short, text_bytes, value_bytes
 from engine.model.result_width import width_in_lists, width_of_types
 from engine.scan import LIVE_COLUMN
 
@@ -26,6 +26,14 @@ COMBINED_BYTES = 1 << 20
 """Fewer rows are put together up to this size: a batch costs those who take it as much as a hundred rows."""
 MAX_REPEATED_BYTES = 128 << 10
 """How long a value may be that this process puts in many rows."""
+MAX_CONSTANT_BYTES = 8 << 10
+"""How long the texts of a statement and its parameters may be together that this process puts in each row of
+a result: one of 16 KB in rows without end took 250 MiB, and each client at once as much.
+"""
+MAX_CONSTANTS_OF_ROW = 32 << 10
+"""Likewise, in all columns of a row, if each had all of them."""
+HANDED_CONSTANT_BYTES = 4 << 20
+"""What copies of them may take together in a batch: the engine has several batches at once."""
 MAX_COLLECTED_BYTES = HANDED_BYTES // 2048
 """How long one may be that is made of many rows: windows write it into 2,048 rows at once."""
 
@@ -42,6 +50,7 @@ _MEASURED_BYTES = 32 << 20
 """Columns up to this size are looked at, which takes some milliseconds at the most."""
 _LONG_TYPE = re.compile(r"VARCHAR|BLOB|BIT|JSON|BIGNUM|VARIANT|STRUCT|MAP|UNION|\[")
 """Types of values of any length, as the engine names them."""
+_LONG_PART = re.compile(r"VARCHAR|BLOB|BIT|JSON|BIGNUM|VARIANT|\[")
 _LIST_TYPE = re.compile(r"\[|MAP")
 _COLLECTING = re.compile(
     r"\b(?:list|array(?:_agg)?|string_agg|group_concat|listagg|histogram\w*|json_group_\w+|bitstring_agg"
@@ -53,9 +62,12 @@ _SELECTING = re.compile(r'\b(arg_?(?:min|max)(?:_\w+)?|(?:min|max)_by|min|max)"?
 _FEW = re.compile(r"\s*\d{1,2}\s*")
 _QUOTED = re.compile(r"""(?P<string>'[^']*')|(?P<name>"[^"()\[\]{},]*")|"[^"]*\"""")
 """Strings, names, and names with marks in them, in one pattern: each can have the other's quotation mark."""
+_ROW_VALUE = re.compile(r"(?:[(,=]|\bselect)\s*+\((?!\s*+select\b)[^(),]*+,")
 _BRACKET_OR_COMMA = re.compile(r"[()\[\]{},]")
 _MOST_MARKS = 200
 """Of the arguments of a call, for calls can stand in each other."""
+_ITEM_BYTES = 8
+"""Of a number in a list."""
 _ROW_BYTES = 8
 """What a row adds to a value that is made of many, beside what was read and the literals."""
 _REPEATING = re.compile(
@@ -68,7 +80,11 @@ _LIVE_ROWS = re.compile(rf'\(select [^()]* from "[^"]*" where {LIVE_COLUMN} = 1\
 
 
 def rows_a_batch(
-    types: Sequence[str], sql: str, tables: Mapping[str, object], parameters: Sequence[Any]
+    types: Sequence[str],
+    sql: str,
+    tables: Mapping[str, object],
+    parameters: Sequence[Any],
+    row_width: int = 0,
 ) -> int:
     """How many rows of a result the engine is asked for at once.
 
@@ -77,6 +93,7 @@ def rows_a_batch(
         sql: The statement.
         tables: What it reads: tables, or streams.
         parameters: Their values.
+        row_width: As `engine.sql.bind.BoundStatement.row_width`.
     """
     width, listed = width_of_types(types), width_in_lists(types)
     most = min(MOST_ROWS, _NUMBERS_BYTES // (8 * width))
@@ -85,9 +102,73 @@ def rows_a_batch(
         longest = _longest_value(
             sql, tables, parameters, collects=_has_new_lists(long_types, tables.values())
         )
-        most = min(most, MOST_LONG_ROWS, HANDED_BYTES // max(1, longest))
+        repeated = max(1, _constant_bytes(sql, parameters, row_width) * _long_values(types))
+        most = min(most, MOST_LONG_ROWS, HANDED_BYTES // max(1, longest), HANDED_CONSTANT_BYTES // repeated)
+    if most > _ROWS_AT_ONCE:
+        most -= most % _ROWS_AT_ONCE
     batch_bytes = width * _NODE_BYTES + listed * _NODE_IN_LIST_BYTES
     return max(most, 1 + batch_bytes * _ROWS_AT_ONCE // HANDED_BYTES)
+
+
+def fills_rows(
+    types: Sequence[str],
+    sql: str,
+    tables: Mapping[str, object],
+    parameters: Sequence[Any],
+    row_width: int,
+) -> bool:
+    """Whether a statement can fill the rows of its result with so long texts of its own, or with so many
+    copies of long values, that they are more than this process may have.
+
+    Args:
+        types: Of its columns, as the engine names them.
+        sql: The statement.
+        tables: What it reads: tables, or streams.
+        parameters: Their values.
+        row_width: As `engine.sql.bind.BoundStatement.row_width`.
+    """
+    columns = _long_values(types)
+    if not columns or not (tables or _puts_in_several(sql)):
+        return False
+    constants = _constant_bytes(sql, parameters, row_width)
+    if constants > MAX_CONSTANT_BYTES or constants * columns > MAX_CONSTANTS_OF_ROW:
+        return True
+    stored = sum(
+        not pa.types.is_primitive(field.type)
+        for table in tables.values()
+        for field in getattr(table, "schema", ())
+    )
+    times = -(-columns // max(1, stored))
+    return times > 1 and times * sum(map(_longest_row, tables.values())) > MAX_REPEATED_BYTES
+
+
+def _long_values(types: Sequence[str]) -> int:
+    """How many values of any length a row of a result has, those within others among them."""
+    return sum(max(1, len(_LONG_PART.findall(each))) for each in types if _LONG_TYPE.search(each))
+
+
+def _constant_bytes(sql: str, parameters: Sequence[Any], row_width: int) -> int:
+    """About how many bytes of texts of its own a statement can put in a value of each row of its result."""
+    long_values = [each for each in parameters if isinstance(each, str | bytes | Mapping | Sequence)]
+    found = _literal_bytes(sql) + sum(map(value_bytes, long_values))
+    return found * max(1, row_width) << copies(sql) + _row_values(sql)
+
+
+@remember_short
+def _row_values(sql: str) -> int:
+    """How many rows of values a statement has that can have a value twice each, as far as they are in each
+    other: no wider ones are made here. Remembered, as `makes_one_of_many`.
+    """
+    return min(MAX_ROW_WIDTH.bit_length() - 1, len(_ROW_VALUE.findall(sql.lower())))
+
+
+@remember_short
+def _literal_bytes(sql: str) -> int:
+    """How many bytes the texts and lists in a statement have. Remembered, as `makes_one_of_many`."""
+    listed = _ITEM_BYTES * sql.count(",") if "[" in sql else 0
+    if ODD_STRING.search(sql) is not None:
+        return text_bytes(sql) + listed
+    return sum(text_bytes(quoted["string"] or "") for quoted in _QUOTED.finditer(sql)) + listed
 
 
 def repeats_long_values(sql: str, tables: Mapping[str, object], parameters: Sequence[Any]) -> bool:
@@ -116,10 +197,10 @@ def _longest_value(
     sql: str, tables: Mapping[str, object], parameters: Sequence[Any], *, collects: bool = False
 ) -> int:
     """About how many bytes the long values of a row of a statement have at the most."""
-    found = len(sql) + value_bytes(parameters) + sum(map(_longest_row, tables.values()))
+    found = text_bytes(sql) + value_bytes(parameters) + sum(map(_longest_row, tables.values()))
     if collects or makes_one_of_many(sql):
         # With each row can come all literals, as the separator of texts does.
-        row_bytes = _ROW_BYTES + sum(len(quoted["string"] or "") for quoted in _QUOTED.finditer(sql))
+        row_bytes = _ROW_BYTES + _literal_bytes(sql)
         found += sum(
             each.nbytes + each.num_rows * row_bytes if isinstance(each, pa.Table) else HANDED_BYTES
             for each in tables.values()

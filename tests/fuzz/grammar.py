@@ -295,6 +295,7 @@ class Texts:
             (self._sentence, 20),
             (self._soup, 10),
             (self._run_text, 10),
+            (self._constant_text, 5),
         )
         (make,) = self._random.choices([each for each, _ in makers], [weight for _, weight in makers])
         text, about = make(dialect)
@@ -403,6 +404,19 @@ class Texts:
             + between.join(map(str, chosen)),
             f"{count} words",
         )
+
+    def _constant_text(self, dialect: str) -> tuple[str, str]:
+        """A long value of the statement's own in each row of a store, and of what is made of it."""
+        character, length = self._random.choice("xü€😀"), int(10 ** self._random.uniform(2, 4.7))
+        values = (f"'{character * length}'", "?", f"[{', '.join(['1'] * min(length, 5000))}]")
+        (value,) = self._random.choices(values, (6, 1, 1))
+        text, doublings = f"SELECT {value} AS a FROM {self._random.choice('tuw')}", self._random.randrange(5)
+        for _ in range(doublings):
+            made = self._random.choice(("concat(a, a)", "a || a", "[a, a]", "a || '|' || a", "(a, a)"))
+            text = f"SELECT {made} AS a FROM ({text}) AS r"
+        columns = int(10 ** self._random.uniform(0, 2.5)) if self._random.random() < 0.3 else 1
+        text = text if columns == 1 else f"SELECT {', '.join(['a'] * columns)} FROM ({text}) AS r"
+        return text, f"{value[:10]!r} of {length}, doubled {doublings} times, in {columns} columns"
 
     def _run_text(self, dialect: str) -> tuple[str, str]:
         text = self.fill("q", self._random.randint(1, 3))

@@ -60,6 +60,7 @@ _JSON_FRAMES: Mapping[str, tuple[str, ...]] = {
     "statement": (
         '{"sql": "SELECT ?", "parameters": [%s]}',
         '{"sql": "SELECT ?", "parameters": [[%s]]}',
+        '{"sql": "SELECT ? FROM t", "parameters": [[%s]]}',
         '{"sql": "SELECT $a", "parameters": {%n}}',
         '{"sql": "SELECT 1", "as_of": {%n}}',
         '{"sql": "SELECT 1", %n}',

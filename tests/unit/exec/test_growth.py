@@ -35,7 +35,7 @@ from engine.duckdb.growth import (
     lists_many_columns,
     needs_worker,
 )
-from engine.duckdb.handover import makes_one_of_many, repeats_long_values
+from engine.duckdb.handover import fills_rows, makes_one_of_many, repeats_long_values
 from engine.duckdb.results import result_schema
 from engine.errors import DeadlineExceeded, InvalidInput, LimitExceeded, Unsupported
 from engine.plan.query_text import engine_text
@@ -291,6 +291,41 @@ def test_no_name_hides_what_makes_one_value_of_many_rows(call: str) -> None:
 def test_a_value_of_few_rows_is_put_in_many_rows_here(call: str) -> None:
     rows = pa.table({"k": pa.array(range(2000), pa.int64()), "s": ["x"] * 2000})
     assert not repeats_long_values(f"SELECT {call} OVER () FROM t", {"t": rows}, ())
+
+
+@pytest.mark.parametrize(
+    ("select", "parameters", "columns", "row_width"),
+    [
+        (f"'{'x' * 9000}'", [], 1, 0),
+        (f"'{'ü' * 4500}'", [], 1, 0),
+        (f"'{'😀' * 2200}'", [], 1, 0),
+        (f"$${'x' * 9000}$$", [], 1, 0),
+        ("?", ["x" * 9000], 1, 0),
+        ("?", ["ü" * 4500], 1, 0),
+        ("?", [["x" * 9] * 1000], 1, 0),
+        (f"concat(s, '{'x' * 5000}')", [], 1, 0),
+        (f"('{'x' * 2000}', '{'x' * 2500}')", [], 1, 0),
+        (f"[{', '.join(['1'] * 1200)}]", [], 1, 0),
+        (f"'{'x' * 500}'", [], 70, 0),
+        (f"'{'x' * 500}'", [], 1, 20),
+    ],
+)
+def test_rows_are_filled_elsewhere(
+    select: str, parameters: Sequence[object], columns: int, row_width: int
+) -> None:
+    """The engine makes 2,048 of them before it is asked for one, and counts none of their bytes."""
+    rows, sql, types = pa.table({"s": ["x"] * 2000}), f"SELECT {select} FROM t", ["VARCHAR"] * columns
+    assert fills_rows(types, sql, {"t": rows}, parameters, row_width)
+    assert not fills_rows(["BIGINT"] * columns, sql, {"t": rows}, parameters, row_width)
+    assert not fills_rows(types, f"SELECT {select}", {}, parameters, row_width)
+    assert not fills_rows(types, "SELECT s FROM t WHERE s <> 'short' LIMIT ?", {"t": rows}, [10], 0)
+
+
+def test_rows_are_filled_elsewhere_with_copies_of_long_values() -> None:
+    rows, sql = pa.table({"s": ["x" * 2000] * 2000, "k": range(2000)}), "SELECT * FROM t"
+    assert not fills_rows(["VARCHAR", "BIGINT"], sql, {"t": rows}, [], 0)
+    assert not fills_rows(["VARCHAR"] * 10, sql, {"t": rows}, [], 0)
+    assert fills_rows(["VARCHAR"] * 100, sql, {"t": rows}, [], 0)
 
 
 def test_every_aggregate_that_collects_is_known(plain: duckdb.DuckDBPyConnection) -> None:

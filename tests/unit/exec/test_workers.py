@@ -412,6 +412,31 @@ def test_a_long_value_is_put_in_many_rows_where_it_can_be_bounded(
         answer(engine.run(sql, tables, parameters, Deadline(60.0)))
 
 
+@pytest.mark.parametrize(
+    ("sql", "parameters"),
+    [
+        (f"SELECT '{'😀' * 16_000}' AS x FROM t", []),
+        (f"SELECT '{'x' * 16_000}' AS x FROM t", []),
+        ("SELECT ? AS x FROM t", ["x" * 100_000]),
+        (f"SELECT {', '.join(['x'] * 102)} FROM (SELECT '{'ü' * 107}' || s AS x FROM t)", []),
+        (f"SELECT x || '' AS x FROM (SELECT (x, x) AS x FROM (SELECT '{'x' * 4000}' AS x FROM t))", []),
+        (
+            "SELECT concat(x, x) AS x FROM (SELECT concat(x, x) AS x FROM (SELECT ? AS x FROM t))",
+            ["x" * 7000],
+        ),
+        (f"SELECT r FROM (SELECT '{'x' * 4000}' AS x, x AS y, x AS z, x AS w, s FROM t) AS r", []),
+    ],
+)
+def test_long_texts_of_a_statement_fill_no_rows_here(
+    engine: Engine, sql: str, parameters: list[object]
+) -> None:
+    tables = {"t": pa.table({"a": range(20_000), "s": [f"s{number}" for number in range(20_000)]})}
+    rows = engine.run(sql, tables, parameters, Deadline(60.0))
+    with grows_by_at_most(os.getpid(), 100), closing(rows), suppress(LimitExceeded):
+        for _ in rows:
+            pass
+
+
 def test_rows_whose_values_can_be_long_come_a_few_at_a_time() -> None:
     texts = pa.table({"s": ["x" * 100_000] * 300, "k": range(300)})
     assert rows_a_batch(["BIGINT"], "SELECT k FROM t", {"t": texts}, ()) == MOST_ROWS
