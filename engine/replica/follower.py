@@ -122,7 +122,6 @@ class Follower:
             retention=Retention(options.retention_seconds, options.retained_epochs, options.retained_bytes),
             workers=self._pools.appliers,
             request_compaction=self._compactor.submit,
-            take_snapshot=self._snapshotter.take,
             snapshot_after=options.snapshots.after_bytes,
             now=self._now,
             clock=time.monotonic,
@@ -448,6 +447,9 @@ class Follower:
         """Apply some of what is there; whether something was."""
         before = group.view
         moved = self._attempt(Work.FOLLOW, group, partial(group.step, is_quick=is_quick))
+        due = group.take_due_snapshot()
+        if due is not None:
+            self._snapshotter.take(due)
         view = group.view
         if view is not None and view is not before:
             # Also where the step has failed behind what it showed.

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from engine.model.schema import PartitionId, StoreDefinition
 from engine.replica.group_setup import every_partition
 from engine.replica.scrubber import ScrubOptions
-from engine.replica.snapshotter import SnapshotOptions
+from engine.replica.snapshot_options import SnapshotOptions
 from engine.state.state_options import MIB, StateOptions
 
 

@@ -24,6 +24,7 @@ from engine.replica.history import (
 )
 from engine.replica.open_files import FileNeed
 from engine.replica.partition_keys import PartitionKey
+from engine.replica.snapshot_schedule import DueSnapshot
 from engine.state.partition import PartitionStore
 
 _log = logging.getLogger(__name__)
@@ -71,6 +72,7 @@ class FollowedGroup:
         self._reporter = catch_up.reporter
         self._has_long_step = self._has_large_epoch = False
         self._heeded: Exclusions | None = None
+        self._due_snapshot: DueSnapshot | None = None
 
     def figures(self, merging: MergeWork, counted: Snapshot | None) -> GroupFigures:
         """What the group has taken so far.
@@ -331,8 +333,13 @@ class FollowedGroup:
         if self._main.is_even and self._catch_up.schedule.is_due(newest):
             view = self._catch_up.publisher.view_of_begun_stores(newest.committed_at)
             if view.stores:
-                self._setup.take_snapshot(view, newest)
+                self._due_snapshot = DueSnapshot(view, newest)
         return True
+
+    def take_due_snapshot(self) -> DueSnapshot | None:
+        """The snapshot that has come due since the last call, the newest one; None where none has."""
+        due, self._due_snapshot = self._due_snapshot, None
+        return due
 
     def add_damage(self, damage: Mapping[PartitionKey, str]) -> None:
         """Have partitions built again with the next call of `rebuild`.

@@ -34,7 +34,7 @@ from engine.replica.open_files import FileNeed, check_open_files
 from engine.replica.partition_keys import PartitionKey
 from engine.replica.readable_epochs import ReadableEpochs
 from engine.replica.recovery import check_next_commit, snapshots_to_try
-from engine.replica.snapshotter import Schedule
+from engine.replica.snapshot_schedule import SnapshotSchedule
 from engine.state.partition import PartitionStore
 
 _log = logging.getLogger(__name__)
@@ -70,7 +70,7 @@ class GroupCatchUp:
         self._setup = setup
         self.readable = ReadableEpochs(group, setup.retention, setup.clock)
         self.definitions = GroupDefinitions(changelog, setup.held)
-        self.schedule = Schedule(changelog, group, setup.snapshot_after)
+        self.schedule = SnapshotSchedule(changelog, group, setup.snapshot_after)
         self.partitions = GroupPartitions(group, changelog, setup, self.definitions, self.schedule.is_due)
         self._progress = GroupProgress(group, changelog, self.definitions, self.partitions, setup.clock)
         self.reporter = GroupReporter(self.definitions, self.partitions, self.readable, self._progress)

@@ -9,11 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
 
-from engine.changelog import Commit
 from engine.changelog.layout import path_segment
 from engine.errors import Unavailable
 from engine.model.schema import GroupName, PartitionId, StoreDefinition, StoreName
-from engine.replica.group_views import GroupView, Retention
+from engine.replica.group_views import Retention
 from engine.replica.partition_places import Place, place_of, store_path
 from engine.replica.reached_epoch import ReachedEpoch, read_reached_epoch, write_reached_epoch
 from engine.state.cache import ColumnCache
@@ -46,7 +45,6 @@ class GroupSetup:
         retention: How long epochs stay readable.
         workers: Runs partitions side by side.
         request_compaction: Is told of each partition store of a group that got rows, for compaction.
-        take_snapshot: Is given what can be read at each epoch at which a snapshot is due.
         snapshot_after: As `SnapshotOptions.after_bytes`.
         now: Gives the time, microseconds since 1970 UTC.
         clock: Gives the time in seconds that never go back.
@@ -67,7 +65,6 @@ class GroupSetup:
     retention: Retention
     workers: Executor
     request_compaction: Callable[[GroupName, PartitionStore], None]
-    take_snapshot: Callable[[GroupView, Commit], None]
     snapshot_after: int
     now: Callable[[], int]
     clock: Callable[[], float]

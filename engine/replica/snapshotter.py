@@ -9,121 +9,34 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from threading import Event, Lock, Thread
 
 import pyarrow as pa
 
-from engine.changelog import Changelog, Commit, SnapshotRetention, Snapshots
+from engine.changelog import Changelog, Commit, Snapshots
 from engine.changelog.snapshot import (
-    MIB,
     HostChecksums,
-    Mark,
     RowChecksums,
     Snapshot,
     StorePartition,
     disputed_partitions,
     droppable_before,
-    is_due,
 )
 from engine.changelog.snapshots import FILE_BYTES
 from engine.errors import Cancelled, LivestateError
 from engine.model.row_checksum import RowChecksum, checksum_rows
-from engine.model.schema import TOMBSTONE_COLUMN, Epoch, GroupName, PartitionId, StoreDefinition
+from engine.model.schema import TOMBSTONE_COLUMN, Epoch, GroupName, PartitionId
 from engine.processes.scheduling import take_long_turns
 from engine.replica.failures import Failures, log_failure
 from engine.replica.group_views import GroupView
 from engine.replica.history import is_first_behind
 from engine.replica.partition_keys import partition_names
+from engine.replica.snapshot_options import SnapshotOptions
+from engine.replica.snapshot_schedule import DueSnapshot
 from engine.state.live_rows import live_rows
 
 _log = logging.getLogger(__name__)
-
-
-def first_rank(definition: StoreDefinition, partition: PartitionId) -> int:
-    """The rank of a host that nobody shares partitions with."""
-    return 0
-
-
-def one_replica(definition: StoreDefinition, partition: PartitionId) -> int:
-    """How many hosts hold a partition of a host that nobody shares partitions with."""
-    return 1
-
-
-@dataclass(frozen=True)
-class SnapshotOptions:
-    """When snapshots are made, and what stays of the changelog before them. All hosts of a deployment need
-    the same.
-
-    Attributes:
-        after_bytes: Bytes of changelog after which a snapshot is due, unless the last one is larger: then as
-            many as that has. An epoch counts for 256 KiB beside its rows. 0: never.
-        retention: What stays of the changelog.
-        rank: Which one of those that hold a partition this host is, from 0; the first writes it.
-        patience_seconds: How long each of them waits for the one before it.
-        replicas: How many hosts hold a partition, whose rows are compared before a snapshot counts.
-        host: What this host is called in messages to others.
-        silent_seconds: How long a snapshot waits for hosts that do not say what they have. It counts without
-            them then, but no epochs go for it.
-        look_seconds: How often a host looks whether the others have written theirs.
-        retry_seconds: How long a host waits after a failure.
-        give_up_seconds: After this time a snapshot that is not complete is left to be.
-    """
-
-    after_bytes: int = 256 * MIB
-    retention: SnapshotRetention = field(default_factory=SnapshotRetention)
-    rank: Callable[[StoreDefinition, PartitionId], int] = first_rank
-    patience_seconds: float = 30.0
-    replicas: Callable[[StoreDefinition, PartitionId], int] = one_replica
-    host: str = "this host"
-    silent_seconds: float = 60.0
-    look_seconds: float = 1.0
-    retry_seconds: float = 10.0
-    give_up_seconds: float = 600.0
-
-
-class Schedule:
-    """Says at which epochs of a group snapshots are due. For one thread.
-
-    Args:
-        changelog: The changelog.
-        group: The group.
-        after_bytes: As `SnapshotOptions.after_bytes`.
-
-    Attributes:
-        newest: The newest snapshot that counts, when the changelog was last asked; None where there is none.
-    """
-
-    def __init__(self, changelog: Changelog, group: GroupName, after_bytes: int) -> None:
-        self._snapshots = changelog.snapshots(group)
-        self._after_bytes = after_bytes
-        self._mark: Mark | None = None
-        self.newest: Snapshot | None = None
-
-    def is_due(self, commit: Commit) -> bool:
-        """Whether a snapshot is due at a commit's epoch, or counts already. Only then, and the first time,
-        the changelog is asked for newer snapshots.
-
-        Raises:
-            Unavailable: The changelog cannot be reached.
-        """
-        if not self._after_bytes:
-            return False
-        mark = self._mark or self._look()
-        if is_due(mark, commit, self._after_bytes):
-            mark = self._look()
-        # A host that comes to the epoch of a snapshot later than others compares what it has there.
-        return commit.epoch == mark.epoch or is_due(mark, commit, self._after_bytes)
-
-    def forget(self) -> None:
-        """Ask the changelog for its newest snapshot again: it may have another history."""
-        self._mark, self.newest = None, None
-
-    def _look(self) -> Mark:
-        """Ask the changelog for its newest snapshot."""
-        self.newest = self._snapshots.newest_snapshot()
-        self._mark = Mark.from_snapshot(self.newest)
-        return self._mark
 
 
 class SnapshotMaker:
@@ -475,17 +388,16 @@ class Snapshotter:
         if self._thread.is_alive():
             self._thread.join()
 
-    def take(self, view: GroupView, commit: Commit) -> None:
+    def take(self, due: DueSnapshot) -> None:
         """Have a snapshot made. An older one of the group that is not complete yet is left to the other
         hosts.
 
         Args:
-            view: What this host holds at the epoch; it is kept until the snapshot is made.
-            commit: The commit of the epoch.
+            due: Which.
         """
         clock = time.monotonic()
         with self._lock:
-            self._tasks[view.group] = _Task(view, commit, clock, clock)
+            self._tasks[due.view.group] = _Task(*due, clock, clock)
         self._wake.set()
 
     def _run(self) -> None:

@@ -17,7 +17,7 @@ from engine.cluster.reports import HostName
 from engine.errors import InvalidInput
 from engine.replica.follower_options import FollowerOptions
 from engine.replica.scrubber import MIB, ScrubOptions
-from engine.replica.snapshotter import SnapshotOptions
+from engine.replica.snapshot_options import SnapshotOptions
 from engine.service import QueryOptions
 from engine.state.state_options import StateOptions
 from flight_server.client.secret_files import read_secret

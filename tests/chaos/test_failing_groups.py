@@ -26,7 +26,9 @@ from engine.replica.follower import Follower
 from engine.replica.group import FollowedGroup
 from engine.replica.group_setup import GroupSetup
 from engine.replica.group_views import RetainedViews
-from engine.replica.snapshotter import Schedule, SnapshotMaker, SnapshotOptions
+from engine.replica.snapshot_options import SnapshotOptions
+from engine.replica.snapshot_schedule import SnapshotSchedule
+from engine.replica.snapshotter import SnapshotMaker
 from engine.state.partition import PartitionStore
 from tests.support.failing import FAILURES
 from tests.support.following import OPTIONS, contents, run_follower
@@ -74,7 +76,7 @@ STEPS: dict[str, tuple[type, str, Callable[..., object]]] = {
     "restore a partition": (PartitionStore, "restore", group_of_partition),
     "merge segments": (PartitionStore, "compact", group_of_partition),
     "show an epoch": (RetainedViews, "publish", lambda views, *_: views._group),
-    "see whether a snapshot is due": (Schedule, "is_due", lambda _, commit: commit.group),
+    "see whether a snapshot is due": (SnapshotSchedule, "is_due", lambda _, commit: commit.group),
     "write a snapshot": (SnapshotMaker, "advance", lambda _, view, *__: view.group),
 }
 """Methods, and how the group is told that a call is for."""

@@ -28,7 +28,7 @@ from engine.model.schema import GroupName, StoreDefinition, StoreName, define_st
 from engine.producers.partial_rows import partial_rows
 from engine.replica.follower import Follower
 from engine.replica.follower_options import FollowerOptions
-from engine.replica.snapshotter import SnapshotOptions
+from engine.replica.snapshot_options import SnapshotOptions
 from engine.state.rocks import Rocks
 from engine.state.state_options import StateOptions
 from tests.support.following import live_rows, run_follower

@@ -25,7 +25,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.changelog import Changelog, Commit, SnapshotRetention, Writer
+from engine.changelog import Changelog, SnapshotRetention, Writer
 from engine.changelog.objects import Objects, open_objects
 from engine.changelog.rows import partition_rows
 from engine.changelog.snapshot import EPOCH_WEIGHT
@@ -36,7 +36,9 @@ from engine.replica.commit_queue import LARGE_EPOCH_BYTES
 from engine.replica.group import FollowedGroup
 from engine.replica.group_setup import GroupSetup
 from engine.replica.group_views import GroupView, Retention
-from engine.replica.snapshotter import SnapshotMaker, SnapshotOptions
+from engine.replica.snapshot_options import SnapshotOptions
+from engine.replica.snapshot_schedule import DueSnapshot
+from engine.replica.snapshotter import SnapshotMaker
 from engine.state.cache import ColumnCache
 from engine.state.live_rows import live_rows as stored_rows
 from engine.state.partition import PartitionStore
@@ -156,7 +158,7 @@ class Host:
         self._changelog = Changelog("memory://", {}, self._objects)
         self._workers = ThreadPoolExecutor(1)
         self._clock = itertools.count(0.0, 2 * SECONDS_BETWEEN_DOUBTS)
-        self._due: dict[GroupName, tuple[GroupView, Commit]] = {}
+        self._due: DueSnapshot | None = None
         self.state: FollowedGroup | None = None
         self._has_stores = False
         self._least = Epoch(0)
@@ -172,9 +174,6 @@ class Host:
     def _rank(name: str, definition: StoreDefinition, partition: PartitionId) -> int:
         return 1 if name == "second" and partition == 0 else 0
 
-    def _snapshot(self, view: GroupView, commit: Commit) -> None:
-        self._due[view.group] = (view, commit)
-
     def open_group(self) -> FollowedGroup:
         setup = StumblingSetup(
             directory=self.directory,
@@ -185,7 +184,6 @@ class Host:
             retention=Retention(seconds=0.0, versions=2, bytes=1 << 20),
             workers=self._workers,
             request_compaction=lambda group, store: None,
-            take_snapshot=self._snapshot,
             snapshot_after=SNAPSHOT_AFTER,
             now=lambda: LATER,
             clock=partial(next, self._clock),
@@ -207,6 +205,7 @@ class Host:
         idle = 0
         while idle < 2:  # the first time it may come to doubt that nothing follows
             idle = 0 if any((state.step(), state.rebuild())) else idle + 1
+            self._due = state.take_due_snapshot() or self._due
             self.look_at_view()
 
     def look_at_view(self) -> None:
@@ -234,9 +233,8 @@ class Host:
         self.look_at_view()
 
     def snapshot(self, waited: float) -> None:
-        for view, commit in list(self._due.values()):
-            if self._maker.advance(view, commit, waited):
-                del self._due[view.group]
+        if self._due is not None and self._maker.advance(*self._due, waited):
+            self._due = None
 
     def die_after(self, changes: int) -> None:
         """Follow and write snapshots, and be gone after some changes."""
@@ -248,7 +246,7 @@ class Host:
         self.stop(cleanly=False)
 
     def stop(self, *, cleanly: bool) -> None:
-        self._due.clear()
+        self._due = None
         if self.state is None:
             return
         if cleanly:

@@ -24,7 +24,7 @@ from engine.changelog import Changelog, append_table
 from engine.cluster.reports import HostName
 from engine.errors import NotFound
 from engine.replica.follower_options import FollowerOptions
-from engine.replica.snapshotter import SnapshotOptions
+from engine.replica.snapshot_options import SnapshotOptions
 from flight_server.client.client import Client
 from flight_server.host.host import Host
 from flight_server.host.ports import free_ports

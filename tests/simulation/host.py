@@ -12,7 +12,7 @@ from threading import Event
 from typing import Any
 from unittest import mock
 
-from engine.changelog import Catalog, Changelog, Commit, SnapshotRetention
+from engine.changelog import Catalog, Changelog, SnapshotRetention
 from engine.changelog.snapshot import EPOCH_WEIGHT
 from engine.errors import LivestateError
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
@@ -22,7 +22,9 @@ from engine.replica.group_setup import GroupSetup
 from engine.replica.group_views import GroupView, Retention
 from engine.replica.partition_places import store_path
 from engine.replica.reached_epoch import ReachedEpoch
-from engine.replica.snapshotter import SnapshotMaker, SnapshotOptions
+from engine.replica.snapshot_options import SnapshotOptions
+from engine.replica.snapshot_schedule import DueSnapshot
+from engine.replica.snapshotter import SnapshotMaker
 from engine.state.cache import ColumnCache
 from engine.state.damage import DamagedError
 from engine.state.partition import PartitionStore
@@ -160,7 +162,7 @@ class SimulatedHost:
         self._life = Life(moments=self._moments)
         self._objects = UnreliableObjects(self._store, self._draw, self._life)
         self._changelog = Changelog("memory://", {}, self._objects)
-        self._due: dict[GroupName, tuple[GroupView, Commit]] = {}
+        self._due: DueSnapshot | None = None
         self._has_stores = False
         self._unopened: Collection[StoreDefinition] = ()
         self._setup = SimulatedSetup(
@@ -172,7 +174,6 @@ class SimulatedHost:
             retention=Retention(seconds=3 * SECONDS_BETWEEN_DOUBTS, versions=3, bytes=1 << 20),
             workers=Inline(),  # type: ignore[arg-type]  # what is used of an executor
             request_compaction=lambda group, partition: None,
-            take_snapshot=lambda view, commit: self._due.__setitem__(view.group, (view, commit)),
             snapshot_after=SNAPSHOT_AFTER,
             now=self._now,
             clock=self._clock,
@@ -273,6 +274,7 @@ class SimulatedHost:
                 self._open_stores(state)
                 is_quick = not state.is_long
                 has_moved = state.step(is_quick=is_quick)
+                self._due = state.take_due_snapshot() or self._due
                 if not (is_quick and state.is_long):
                     has_moved |= bool(state.rebuild())
                 state.expire()
@@ -334,10 +336,10 @@ class SimulatedHost:
     def write_snapshot(self, trouble: int, waited: float) -> None:
         """Go on with the snapshot that is due, if one is."""
         self._objects.trouble = trouble
-        for view, commit in list(self._due.values()):
+        if self._due is not None:
             try:
-                if self._maker.advance(view, commit, waited):
-                    del self._due[view.group]
+                if self._maker.advance(*self._due, waited):
+                    self._due = None
             except LivestateError as error:
                 self.problems.append(error.message)
         differing = self._maker.differing.pop(GROUP, {})

@@ -18,7 +18,7 @@ from engine.errors import Unavailable
 from engine.model.schema import Epoch, GroupName
 from engine.replica.cohort import BUILT_TOGETHER
 from engine.replica.follower import Follower
-from engine.replica.snapshotter import SnapshotOptions
+from engine.replica.snapshot_options import SnapshotOptions
 from tests.support.following import OPTIONS, contents, define, run_follower
 from tests.support.gated import SnapshotGate, gate_changelog
 from tests.support.waiting import PATIENCE_SECONDS, wait_until

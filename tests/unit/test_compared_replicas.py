@@ -21,7 +21,7 @@ from engine.model.schema import Epoch, PartitionId, StoreName
 from engine.replica.follower import Follower
 from engine.replica.follower_options import FollowerOptions
 from engine.replica.group_setup import ASIDE
-from engine.replica.snapshotter import SnapshotOptions
+from engine.replica.snapshot_options import SnapshotOptions
 from engine.state.formats import encode_block
 from engine.state.rocks import Rocks
 from engine.state.state_options import StateOptions

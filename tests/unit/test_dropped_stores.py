@@ -13,7 +13,7 @@ from engine.changelog.store_drops import drop_store, remove_dropped_stores
 from engine.errors import NotFound
 from engine.model.schema import Epoch, GroupName, StoreDefinition
 from engine.replica.follower import Follower
-from engine.replica.snapshotter import SnapshotOptions
+from engine.replica.snapshot_options import SnapshotOptions
 from tests.support.following import GROUP, OPTIONS, contents, define, run_follower
 from tests.support.waiting import wait_until
 

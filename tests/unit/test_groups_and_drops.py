@@ -17,7 +17,6 @@ import pytest
 
 from engine.changelog import (
     Changelog,
-    Commit,
     SnapshotRetention,
     StoreAppender,
     open_appender,
@@ -32,8 +31,10 @@ from engine.model.schema import Epoch, PartitionId, StoreDefinition, StoreDefini
 from engine.replica.group import FollowedGroup
 from engine.replica.group_definitions import GroupDefinitions
 from engine.replica.group_setup import GroupSetup
-from engine.replica.group_views import GroupView, Retention
-from engine.replica.snapshotter import SnapshotMaker, SnapshotOptions
+from engine.replica.group_views import Retention
+from engine.replica.snapshot_options import SnapshotOptions
+from engine.replica.snapshot_schedule import DueSnapshot
+from engine.replica.snapshotter import SnapshotMaker
 from engine.state.cache import ColumnCache
 from engine.state.partition import PartitionStore
 from engine.state.rocks import shared_options
@@ -67,7 +68,7 @@ class Host:
 
     def __init__(self, root: str, directory: Path, workers: ThreadPoolExecutor) -> None:
         self.changelog = Changelog.open(root)
-        self.due: list[tuple[GroupView, Commit]] = []
+        self.due: list[DueSnapshot] = []
         self.compacted: list[tuple[Epoch, Epoch]] = []
         clock = count(0, 1000)
         self.state = FollowedGroup(
@@ -82,7 +83,6 @@ class Host:
                 retention=Retention(seconds=0.0, versions=2, bytes=1 << 20),
                 workers=workers,
                 request_compaction=lambda group, store: self.note_compaction(),
-                take_snapshot=lambda view, commit: self.due.append((view, commit)),
                 snapshot_after=EPOCH_WEIGHT,
                 now=lambda: NOW,
                 clock=lambda: float(next(clock)),
@@ -102,7 +102,10 @@ class Host:
     def step(self) -> None:
         """Step until nothing is left to be done."""
         for _ in range(MOST_STEPS):
-            if not self.state.step():
+            has_moved = self.state.step()
+            due = self.state.take_due_snapshot()
+            self.due += [due] if due is not None else []
+            if not has_moved:
                 return
         raise AssertionError("The group never comes to rest.")
 

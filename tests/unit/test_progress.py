@@ -19,7 +19,7 @@ from engine.model.read_point import ReadPoint
 from engine.model.schema import Epoch
 from engine.replica.follower import Follower
 from engine.replica.progress_watch import ProgressWatch
-from engine.replica.snapshotter import SnapshotOptions
+from engine.replica.snapshot_options import SnapshotOptions
 from engine.service import QueryService, Session
 from tests.support.following import GROUP, OPTIONS, PARTITIONS, define, run_follower
 from tests.support.gated import Gate

@@ -29,7 +29,7 @@ from engine.model.schema import Epoch, PartitionId, StoreDefinition, define_stor
 from engine.replica.follower import Follower
 from engine.replica.follower_options import FollowerOptions
 from engine.replica.group_setup import ASIDE
-from engine.replica.snapshotter import SnapshotOptions
+from engine.replica.snapshot_options import SnapshotOptions
 from tests.support.following import GROUP, OPTIONS, contents, define, run_follower
 from tests.support.quick_directory import quick_directory
 from tests.support.waiting import PATIENCE_SECONDS, wait_until

@@ -15,7 +15,7 @@ from engine.changelog import Changelog, SnapshotRetention, open_appender, partit
 from engine.changelog.layout import commit_path
 from engine.changelog.snapshot import EPOCH_WEIGHT
 from engine.model.schema import Epoch
-from engine.replica.snapshotter import SnapshotOptions
+from engine.replica.snapshot_options import SnapshotOptions
 from engine.state.rocks import Rocks
 from engine.state.state_options import StateOptions
 from flight_server.host.host import HostOptions
