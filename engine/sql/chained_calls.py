@@ -14,7 +14,8 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from engine.model.names import fold
-from engine.sql.engine_dialect import CLOSING, OPENING, ends_of_brackets, is_name, token_near
+from engine.sql.engine_dialect.brackets import CLOSING, OPENING, ends_of_brackets
+from engine.sql.engine_dialect.made_tokens import is_name, token_near
 from engine.sql.typed_literals import begin_of_typed_literal
 
 SCHEMAS = frozenset({"system", "main", "memory", "temp", "pg_catalog", "information_schema"})

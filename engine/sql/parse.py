@@ -18,7 +18,8 @@ from engine.sql.arrows import read_arrows
 from engine.sql.bracketed_joins import name_bracketed_joins
 from engine.sql.chained_calls import NotReadError, chained_calls, mark_chained_calls, read_chained_calls
 from engine.sql.dialects.meanings import say_in_engine_terms
-from engine.sql.engine_dialect import hide_lists, show_lists, token_near
+from engine.sql.engine_dialect.made_tokens import token_near
+from engine.sql.engine_dialect.type_names import hide_lists, show_lists
 from engine.sql.engine_spelling import write_out_literals, write_out_names
 from engine.sql.first_words import EXPLAIN, SHOW_COLUMNS, check_first_word, explain_class, parse_show
 from engine.sql.lexer import blanks_end, with_plain_blanks

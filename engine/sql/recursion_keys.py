@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
-from engine.sql.engine_dialect import ends_of_brackets, token_near
+from engine.sql.engine_dialect.brackets import ends_of_brackets
+from engine.sql.engine_dialect.made_tokens import token_near
 
 _SIGN = "part of a key "
 """Begins names that need quotation marks, and have none."""

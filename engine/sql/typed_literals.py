@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from sqlglot.parser import Parser
 from sqlglot.tokenizer_core import Token, TokenType
 
-from engine.sql.engine_dialect import token_near
+from engine.sql.engine_dialect.made_tokens import token_near
 
 _BEHIND_LITERALS = frozenset({TokenType.DCOLON, TokenType.L_BRACKET})
 _MOST_TOKENS_OF_TYPE = 6

@@ -15,7 +15,8 @@ from sqlglot.dialects.duckdb import DuckDB
 
 from engine.errors import LivestateError, Unsupported
 from engine.plan.query_text import engine_text
-from engine.sql.engine_dialect import KNOWN_FUNCTIONS, EngineDialect
+from engine.sql.engine_dialect import EngineDialect
+from engine.sql.engine_dialect.hidden_functions import KNOWN_FUNCTIONS
 from engine.sql.functions import TABLE_FUNCTIONS, is_refused
 from engine.sql.literals import lift
 from engine.sql.parse import parse

@@ -1,0 +1,83 @@
+"""What is written otherwise than sqlglot writes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from sqlglot import exp
+from sqlglot.dialects.duckdb import DuckDB
+from sqlglot.generator import Generator
+
+_OPERATOR_SIGNS = frozenset("~!@#^&|`?+-*/%<>=")
+_Write = Callable[[Generator, Any], str]
+
+
+@cache
+def writers() -> dict[type[exp.Expr], _Write]:
+    """What writes each kind of node."""
+    known = DuckDB().generator()._dispatch  # noqa: SLF001 - as above
+    type_text = known[exp.DataType]
+    return {
+        **known,
+        exp.BitString: lambda _, node: f"b'{node.this}'",
+        exp.BitwiseNot: lambda writer, node: _with_sign("~", writer.sql(node, "this")),
+        # A type, as that of an empty list, whose name is no word.
+        exp.DataType: lambda writer, node: (
+            '"NULL"' if node.this is exp.DataType.Type.NULL else type_text(writer, node)
+        ),
+        exp.HexString: lambda _, node: f"x'{node.this}'",
+        exp.Operator: _operator_text,
+        exp.Neg: lambda writer, node: _with_sign("-", writer.sql(node, "this")),
+        exp.Limit: _limit_text,
+        exp.Pivot: _pivot_text,
+        exp.WithinGroup: _ordered_text,
+    }
+
+
+def _with_sign(sign: str, operand: str) -> str:
+    """An operand with a sign before it, which is no part of an operator of several."""
+    return f"{sign} {operand}" if operand[:1] in _OPERATOR_SIGNS else f"{sign}{operand}"
+
+
+def _operator_text(writer: Generator, node: exp.Operator) -> str:
+    """`<=>` as it is read; others that are written so bind otherwise than without the word."""
+    operator = str(node.args["operator"])
+    return writer.binary(node, operator if operator == "<=>" else f"OPERATOR({operator})")
+
+
+def _limit_text(writer: Generator, node: exp.Limit) -> str:
+    """`LIMIT (30 - 10) %`, which DuckDB reads with any expression, and PERCENT with numbers alone."""
+    text, options = writer.limit_sql(node), node.args.get("limit_options")
+    is_share = options is not None and options.args.get("percent")
+    return f"{text.removesuffix('PERCENT')}%" if is_share else text
+
+
+def _pivot_text(writer: Generator, node: exp.Pivot) -> str:
+    """A PIVOT as sqlglot has it for most databases; for DuckDB it takes the tables off the names in whatever
+    is read. One without ON has groups and aggregates alone.
+    """
+    if not node.this or node.expressions or not (node.args.get("using") or node.args.get("group")):
+        return writer.pivot_sql(node)
+    using = writer.expressions(node, key="using", flat=True)
+    parts = (
+        f"PIVOT {writer.sql(node, 'this')}",
+        f" USING {using}" if using else "",
+        writer.sql(node, "group"),
+    )
+    return writer.prepend_ctes(node, "".join(parts))
+
+
+def _ordered_text(writer: Generator, node: exp.WithinGroup) -> str:
+    """`f(…) WITHIN GROUP (ORDER BY …)` as `f(… ORDER BY …)`, a percentile with what is ordered as its first
+    argument.
+    """
+    call, order = node.this, node.expression
+    if isinstance(call, exp.ArrayAgg):
+        return writer.withingroup_sql(node)
+    if isinstance(call, exp.PERCENTILES):
+        name = "QUANTILE_CONT" if isinstance(call, exp.PercentileCont) else "QUANTILE_DISC"
+        value, share = writer.sql(order.expressions[0], "this"), writer.sql(call, "this")
+        return f"{name}({value}, {share}{writer.sql(order)})"
+    return f"{writer.sql(call).removesuffix(')')}{writer.sql(order)})"
