@@ -250,7 +250,7 @@ class _Resolver:
             raise Uncertain(node.key)
         self._order_of_set(node)
         for part in ("limit", "offset"):
-            self._expression(node.args.get(part), Scope(outer), ctes)
+            self._expression(node.args.get(part), Scope(outer, ctes=ctes))
         return node
 
     def _order_of_set(self, node: exp.SetOperation) -> None:
@@ -266,27 +266,27 @@ class _Resolver:
     def _select(self, node: exp.Select, outer: Scope | None, ctes: Mapping[str, str]) -> exp.Select:
         if used_arguments(node) - _SELECT_PARTS:
             raise Uncertain(node.key)
-        scope = Scope(outer)
-        self._from_clause(node, scope, ctes)
+        scope = Scope(outer, ctes=ctes)
+        self._from_clause(node, scope)
         write_out_windows(node)
-        self._outputs(node, scope, ctes)
+        self._outputs(node, scope)
         for clause in _CLAUSES:
-            self._clause(node, clause, scope, ctes)
-        self._distinct(node, scope, ctes)
-        self._order(node, scope, ctes)
+            self._clause(node, clause, scope)
+        self._distinct(node, scope)
+        self._order(node, scope)
         for part in ("limit", "offset"):
-            self._expression(node.args.get(part), scope, ctes)
+            self._expression(node.args.get(part), scope)
         return node
 
     # The FROM clause
 
-    def _from_clause(self, node: exp.Select, scope: Scope, ctes: Mapping[str, str]) -> None:
+    def _from_clause(self, node: exp.Select, scope: Scope) -> None:
         clause = node.args.get("from_")
         if clause is None:
             if node.args.get("joins"):
                 raise Uncertain("FROM")
             return
-        clause.set("this", self._table(clause.this, scope, ctes, is_hidden=False))
+        clause.set("this", self._table(clause.this, scope, is_hidden=False))
         joins = node.args.get("joins") or []
         for join in joins:
             if used_arguments(join) - _JOIN_PARTS:
@@ -297,12 +297,12 @@ class _Resolver:
                 method == "NATURAL" and len(joins) > 1
             ):
                 raise Uncertain(method)
-            join.set("this", self._table(join.this, scope, ctes, is_hidden=variant in {"SEMI", "ANTI"}))
+            join.set("this", self._table(join.this, scope, is_hidden=variant in {"SEMI", "ANTI"}))
             write_out_using(join, scope, method)
             if join.args.get("on") is not None:
-                self._expression(join.args["on"], _scope_of_condition(scope), ctes)
+                self._expression(join.args["on"], _scope_of_condition(scope))
 
-    def _table(self, node: exp.Expr, scope: Scope, ctes: Mapping[str, str], *, is_hidden: bool) -> exp.Expr:
+    def _table(self, node: exp.Expr, scope: Scope, *, is_hidden: bool) -> exp.Expr:
         """A table under a unique alias; its columns are added to what the scope sees."""
         written = node.args.get("alias")
         if written is not None and used_arguments(written) - {"this", "columns"}:
@@ -313,11 +313,11 @@ class _Resolver:
         if not isinstance(known, exp.Subquery):
             _check_collation(node)
         if isinstance(known, exp.Table) and not used_arguments(known) - {"this", "alias"}:
-            columns = self._columns_of_table(known, scope, ctes, renamed)
+            columns = self._columns_of_table(known, scope, renamed)
             name = name or (known.name if isinstance(known.this, exp.Identifier) else "")
         elif isinstance(known, exp.Subquery) and not used_arguments(known) - {"this", "alias"}:
             query = self.query(
-                known.this, Scope(scope.outer, scope.sources, scope.merged, is_lateral=True), ctes
+                known.this, Scope(scope.outer, scope.sources, scope.merged, is_lateral=True), scope.ctes
             )
             rename_outputs(query, renamed)
             check_outputs(query)
@@ -326,13 +326,13 @@ class _Resolver:
         elif isinstance(known, exp.Values) and not used_arguments(known) - {"expressions", "alias"}:
             columns = _value_columns(known, renamed)
             renamed = list(columns)
-            self._expression_list(known.expressions, Scope(scope.outer), ctes)
+            self._expression_list(known.expressions, Scope(scope.outer, ctes=scope.ctes))
         elif (
             isinstance(known, exp.Unnest)
             and not used_arguments(known) - {"expressions", "alias"}
             and len(known.expressions) == 1
         ):
-            self._expression(known, scope, ctes)
+            self._expression(known, scope)
             columns = tuple(renamed) or None
         else:
             raise Uncertain(node.key)
@@ -342,13 +342,11 @@ class _Resolver:
         scope.sources.append(Source(alias, fold(name), columns, is_hidden))
         return known
 
-    def _columns_of_table(
-        self, node: exp.Table, scope: Scope, ctes: Mapping[str, str], renamed: list[str]
-    ) -> tuple[str, ...] | None:
+    def _columns_of_table(self, node: exp.Table, scope: Scope, renamed: list[str]) -> tuple[str, ...] | None:
         if not isinstance(node.this, exp.Identifier):
             if any(isinstance(found, exp.Query) for found in node.this.walk()):
                 raise Uncertain(node.name)
-            self._expression(node.this, scope, ctes)
+            self._expression(node.this, scope)
             return tuple(renamed) or None
         if renamed:
             raise Uncertain(node.name)
@@ -356,9 +354,9 @@ class _Resolver:
             return tuple(self.references[node.name].definition.schema.names)
         if node.name in self.lists:
             return tuple(self.lists[node.name].names)
-        if node.db or fold(node.name) not in ctes:
+        if node.db or fold(node.name) not in scope.ctes:
             raise Uncertain(node.name)
-        name = ctes[fold(node.name)]
+        name = scope.ctes[fold(node.name)]
         node.set("this", exp.to_identifier(name, quoted=True))
         return tuple(output_names(self.ctes[name]))
 
@@ -371,7 +369,7 @@ class _Resolver:
 
     # Outputs
 
-    def _outputs(self, node: exp.Select, scope: Scope, ctes: Mapping[str, str]) -> None:
+    def _outputs(self, node: exp.Select, scope: Scope) -> None:
         if asks_only_for_rows(node):
             node.set("expressions", [exp.Literal.number(1)])
         found: list[exp.Expr] = []
@@ -380,9 +378,9 @@ class _Resolver:
             if isinstance(expression, exp.Star) or (
                 isinstance(expression, exp.Column) and isinstance(expression.this, exp.Star)
             ):
-                outputs = self._star(expression, scope, ctes)
+                outputs = self._star(expression, scope)
             else:
-                outputs = [self._output(expression, scope, ctes)]
+                outputs = [self._output(expression, scope)]
             for name, value in outputs:
                 is_repeated = name in names and name != UNNAMED
                 found.append(named_output(value, names.add(REPEATED if is_repeated else name)))
@@ -390,13 +388,13 @@ class _Resolver:
             raise Uncertain("SELECT")
         node.set("expressions", found)
 
-    def _output(self, expression: exp.Expr, scope: Scope, ctes: Mapping[str, str]) -> tuple[str, exp.Expr]:
+    def _output(self, expression: exp.Expr, scope: Scope) -> tuple[str, exp.Expr]:
         value = expression.this if isinstance(expression, exp.Alias) else expression
         _check_collation(value)
         _check_row_value(value)
         name = expression.alias if isinstance(expression, exp.Alias) else name_of(value)
         holder = exp.Paren(this=value)
-        self._expression(holder, scope, ctes)
+        self._expression(holder, scope)
         written, value = value, holder.this
         if isinstance(written, exp.Column) and isinstance(value, exp.Column) and written is expression:
             # As its table writes it.
@@ -407,7 +405,7 @@ class _Resolver:
             scope.add_plain_output(name, value)
         return name, value
 
-    def _star(self, node: exp.Expr, scope: Scope, ctes: Mapping[str, str]) -> list[tuple[str, exp.Expr]]:
+    def _star(self, node: exp.Expr, scope: Scope) -> list[tuple[str, exp.Expr]]:
         """The outputs that a star stands for, with EXCLUDE and REPLACE."""
         star = node.this if isinstance(node, exp.Column) else node
         used = used_arguments(star)
@@ -439,7 +437,7 @@ class _Resolver:
                         found.append((name, scope.merged[lowered].copy()))
                     merged.add(lowered)
                 elif lowered in replaced:
-                    found.append(self._output(named_output(replaced[lowered].copy(), name), scope, ctes))
+                    found.append(self._output(named_output(replaced[lowered].copy(), name), scope))
                 elif lowered not in excluded:
                     found.append((name, resolved_column(source.alias, name)))
         if not (excluded | set(replaced)) <= {
@@ -450,7 +448,7 @@ class _Resolver:
 
     # Clauses
 
-    def _clause(self, node: exp.Select, clause: str, scope: Scope, ctes: Mapping[str, str]) -> None:
+    def _clause(self, node: exp.Select, clause: str, scope: Scope) -> None:
         found = node.args.get(clause)
         if found is None:
             return
@@ -461,13 +459,13 @@ class _Resolver:
                 if is_bare(each):
                     scope.check_alias(fold(each.name))
         written = members_of_sets(found)
-        self._expression(found, scope, ctes)
+        self._expression(found, scope)
         if len(members_of_sets(found)) < len(written):
             # The engine takes `k` and `t.k` for two groups, of which a set has one, though they are one
             # column.
             raise Uncertain("GROUPING SETS")
 
-    def _distinct(self, node: exp.Select, scope: Scope, ctes: Mapping[str, str]) -> None:
+    def _distinct(self, node: exp.Select, scope: Scope) -> None:
         distinct = node.args.get("distinct")
         on = distinct.args.get("on") if distinct is not None else None
         if on is None:
@@ -480,9 +478,9 @@ class _Resolver:
             for each in (on.expressions if isinstance(on, exp.Tuple) else [on])
         ):
             raise Uncertain("DISTINCT ON")
-        self._expression(distinct, scope, ctes)
+        self._expression(distinct, scope)
 
-    def _order(self, node: exp.Select, scope: Scope, ctes: Mapping[str, str]) -> None:
+    def _order(self, node: exp.Select, scope: Scope) -> None:
         order = node.args.get("order")
         if order is None:
             return
@@ -492,12 +490,10 @@ class _Resolver:
         values |= {named_text(output.alias, output.this): output.alias for output in node.expressions}
         found: list[exp.Expr] = []
         for each in order.expressions:
-            found += outputs_by_ordinal(each, names) or [self._order_key(each, values, scope, ctes)]
+            found += outputs_by_ordinal(each, names) or [self._order_key(each, values, scope)]
         order.set("expressions", found)
 
-    def _order_key(
-        self, ordered: exp.Expr, values: Mapping[str, str], scope: Scope, ctes: Mapping[str, str]
-    ) -> exp.Expr:
+    def _order_key(self, ordered: exp.Expr, values: Mapping[str, str], scope: Scope) -> exp.Expr:
         """A key of ORDER BY that is an output's alias, or any expression; `values` has the outputs' aliases
         by their expressions, alone and under their names.
         """
@@ -511,21 +507,20 @@ class _Resolver:
         for part in ordered.find_all(exp.Column):
             if is_bare(part):
                 scope.check_alias(fold(part.name))
-        self._expression(ordered, scope, ctes)
+        self._expression(ordered, scope)
         same = values.get(text(ordered.this))
         return ordered if same is None else order_key_like(ordered, output_column(same))
 
     # Expressions
 
-    def _expression_list(self, nodes: Collection[exp.Expr], scope: Scope, ctes: Mapping[str, str]) -> None:
+    def _expression_list(self, nodes: Collection[exp.Expr], scope: Scope) -> None:
         for node in nodes:
-            self._expression(node, scope, ctes)
+            self._expression(node, scope)
 
     def _expression(
         self,
         node: exp.Expr | None,
         scope: Scope,
-        ctes: Mapping[str, str],
         hidden: frozenset[str] = frozenset(),
     ) -> None:
         """Resolve what stands below a node, in place."""
@@ -541,7 +536,7 @@ class _Resolver:
             if isinstance(child, exp.Query) and not (
                 isinstance(child, exp.Subquery) and used_arguments(child) == {"this"}
             ):
-                child.replace(self.query(child, scope, ctes))
+                child.replace(self.query(child, scope, scope.ctes))
             elif isinstance(child, exp.Values) or (
                 isinstance(child, exp.Subquery) and isinstance(child.this, exp.Values)
             ):
@@ -551,9 +546,9 @@ class _Resolver:
             elif isinstance(child, exp.Lambda):
                 names = frozenset(fold(each.name) for each in child.expressions)
                 _check_calls_on_parameters(child, scope)
-                self._expression(child, scope, ctes, hidden | names)
+                self._expression(child, scope, hidden | names)
             else:
-                self._expression(child, scope, ctes, hidden)
+                self._expression(child, scope, hidden)
 
     def _column(self, node: exp.Column, scope: Scope, hidden: frozenset[str]) -> None:
         if isinstance(node.this, exp.Star):
@@ -579,7 +574,7 @@ def _scope_of_condition(scope: Scope) -> Scope:
         Source(scope.sources[-1].alias, scope.sources[-1].name, scope.sources[-1].columns),
     ]
     kept = [source for source in sources if not source.is_hidden]
-    return Scope(scope.outer, kept, scope.merged)
+    return Scope(scope.outer, kept, scope.merged, ctes=scope.ctes)
 
 
 def _value_columns(node: exp.Values, renamed: list[str]) -> tuple[str, ...]:

@@ -77,6 +77,8 @@ class Scope:
             them differ.
         plain_outputs: Columns of the SELECT list without aliases so far; None where two have one name.
         is_lateral: Whether these are the tables beside a derived table, which must not read them.
+        ctes: Common table expressions that queries here see: their names in the plan, by those that the
+            statement has for them, in lower case.
     """
 
     outer: Scope | None = None
@@ -86,6 +88,7 @@ class Scope:
     outputs: dict[str, exp.Expr | None] = field(default_factory=dict)
     plain_outputs: dict[str, exp.Expr | None] = field(default_factory=dict)
     is_lateral: bool = False
+    ctes: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def visible_sources(self) -> Iterator[Source]:
