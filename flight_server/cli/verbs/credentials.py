@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -26,6 +27,19 @@ _claims_option = click.option(
     type=Claim(),
     help="What is known of who calls, such as desk=rates. Repeatable.",
 )
+
+
+def _note_own_roles(roles: Sequence[str]) -> None:
+    """Say which roles are not built in: a host refuses the whole file if it does not know one of them."""
+    from engine.access.principal import BUILT_IN_ROLES  # noqa: PLC0415  only when it is called
+
+    for role in dict.fromkeys(roles):
+        if role not in BUILT_IN_ROLES:
+            click.echo(
+                f"Note: the role {role} is not built in; hosts take the file only where their security file "
+                "has it.",
+                err=True,
+            )
 
 
 @click.command()
@@ -55,6 +69,7 @@ def token(
     """
     from flight_server.cli.credentials import add_token  # noqa: PLC0415  it imports argon2
 
+    _note_own_roles(roles)
     ends = None if days is None else dt.datetime.now(dt.UTC) + dt.timedelta(days=days)
     click.echo(add_token(file, name, roles, dict(claims), ends))
 
@@ -82,4 +97,5 @@ def user(name: str, file: Path, roles: tuple[str, ...], claims: tuple[tuple[str,
     """
     from flight_server.cli.credentials import add_user  # noqa: PLC0415  it imports argon2
 
+    _note_own_roles(roles)
     add_user(file, name, password_of(name, is_new=True), roles, dict(claims))

@@ -216,3 +216,13 @@ def test_a_user_is_added_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         "Error: There is a user ann already: for another password, delete the entry first.\n",
     )
     assert file.read_bytes() == before
+
+
+def test_a_role_that_is_not_built_in_is_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LIVESTATE_PASSWORD", "a long password")
+    note = "Note: the role king is not built in; hosts take the file only where their security file has it.\n"
+    for verb in ("token", "user"):
+        file = tmp_path / f"{verb}s.toml"
+        made = livestate(verb, "ann", "--file", file, "--role", "king", "--role", "reader", "--role", "king")
+        assert (made.exit_code, made.stderr) == (0, note)
+        assert livestate(verb, "bob", "--file", file, "--role", "writer").stderr == ""
