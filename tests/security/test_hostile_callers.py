@@ -33,8 +33,8 @@ PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00
 HALF_A_HELLO = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"x" * 40
 """The beginning of TLS's first message."""
 MANY = 300
-LARGE = "SELECT a.id, b.range FROM trades a, range(8000) b"
-"""Some 37 MiB: more than is on its way at once."""
+LARGE = "SELECT a.id, b.range FROM trades a, range(80000) b"
+"""Some 370 MiB: more than is on its way at once, however the network's windows have grown."""
 
 
 class Guarded:
