@@ -151,7 +151,8 @@ def _constant_bytes(sql: str, parameters: Sequence[Any], row_width: int) -> int:
     """About how many bytes of texts of its own a statement can put in a value of each row of its result."""
     long_values = [each for each in parameters if isinstance(each, str | bytes | Mapping | Sequence)]
     found = _literal_bytes(sql) + sum(map(value_bytes, long_values))
-    return found * max(1, row_width) << copies(sql) + _row_values(sql)
+    doublings = copies(sql) + _row_values(sql)
+    return (found * max(1, row_width)) << doublings
 
 
 @remember_short

@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 
 
 class CallThread(threading.Thread):
@@ -31,6 +32,8 @@ def exit_during_calls(end: SystemExit) -> None:
     if any(isinstance(thread, CallThread) for thread in threading.enumerate()):
         if isinstance(end.code, str):
             sys.stderr.write(f"{end.code}\n")
-        sys.stdout.flush()
-        sys.stderr.flush()
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(BrokenPipeError):
+                # A reader that has gone away is no failure.
+                stream.flush()
         os._exit(1 if isinstance(end.code, str) else end.code or 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -34,3 +35,21 @@ def test_python_does_not_end_inside_a_call(asks: bool, word: str, code: int, err
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (code, error)
     assert done.stdout == ("rows\n" if asks else "rows\nPython takes itself apart\n")
+
+
+def test_a_reader_that_has_gone_away_is_no_failure() -> None:
+    waiting = COMMAND.replace("try:", "sys.stdin.read()\ntry:", 1)
+    with subprocess.Popen(
+        [sys.executable, "-c", waiting, "asks", "130"],
+        env={name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        process.stdin.close()
+        assert (process.wait(60), process.stderr.read()) == (130, "")
