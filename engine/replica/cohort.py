@@ -180,56 +180,56 @@ class Cohort:
             self.meter.reached = commits[0].written - commits[0].nbytes
         return commits
 
-    def collect(
-        self, stores_of: Callable[[Commit], StoreDefinitions], *, is_readable: bool = False
-    ) -> CollectedCommits:
-        """Read what the commits bring that `look_ahead` found, up to a good one to stop at.
+    def next_commits(self, *, is_readable: bool = False) -> Sequence[Commit]:
+        """The commits that `look_ahead` found and that may be taken together, at least one.
 
         Sorting, searching and merging cost less for many rows than for the same rows in parts, so a host that
-        falls behind catches up. The rows of a large commit are left to be read when they are applied.
+        falls behind catches up.
 
         Args:
-            stores_of: Gives the definitions of all stores of the partitions and of those that a commit has
-                rows of, at the commit's generation.
             is_readable: Whether the group can be read, so that small epochs that have just come are taken one
                 by one.
-
-        Raises:
-            LivestateError: The very next commit cannot be read; the next call tries again.
         """
-        newest: Commit | None = None
-        is_alone = False
-        changes: Mapping[PartitionKey, Changes] = {}
         # What was too much together, or stands behind other epochs, is met alone.
-        commits = self._queue.next_commits(
+        return self._queue.next_commits(
             self.partitions.keys(), is_single=self._has_failed, is_readable=is_readable
         )
-        for commit in commits:
-            try:
-                definitions = stores_of(commit)
-                is_next_large = is_large(commit, self.partitions.keys())
-                if newest is not None and (
-                    is_next_large or not can_be_taken_with(commit, newest, definitions)
-                ):
-                    break
-                changes = add_changes(
-                    changes,
-                    self._changelog,
-                    commit,
-                    definitions,
-                    self._partitions_touched(commit),
-                    is_large=is_next_large,
-                )
-            except Exception:
-                if newest is None:
-                    self._queue.clear()  # small epochs have their rows in the commit: it is to be read again
-                    raise
-                break  # the commits before it are fine; the next call meets this one first
-            newest, is_alone = commit, is_next_large
-            if is_alone:
-                break
-        assert newest is not None
-        return CollectedCommits(newest, changes, is_alone)
+
+    def collect(
+        self, commit: Commit, definitions: StoreDefinitions, before: CollectedCommits | None = None
+    ) -> CollectedCommits | None:
+        """Read what a commit brings. The rows of a large one are left to be read when they are applied.
+
+        Args:
+            commit: The first of `next_commits`, or the one behind `before`.
+            definitions: All stores of the partitions and of those that the commit has rows of, at the
+                commit's generation.
+            before: What the commits before it bring.
+
+        Returns:
+            What all of them bring; None where the commit cannot be taken with those before it.
+
+        Raises:
+            LivestateError: It cannot be read.
+        """
+        is_alone = is_large(commit, self.partitions.keys())
+        if before is not None and (
+            before.is_large or is_alone or not can_be_taken_with(commit, before.commit, definitions)
+        ):
+            return None
+        changes = add_changes(
+            {} if before is None else before.changes,
+            self._changelog,
+            commit,
+            definitions,
+            self._partitions_touched(commit),
+            is_large=is_alone,
+        )
+        return CollectedCommits(commit, changes, is_alone)
+
+    def forget_commits(self) -> None:
+        """Have the commits read again that `look_ahead` found: small epochs have their rows in them."""
+        self._queue.clear()
 
     def _partitions_touched(self, commit: Commit) -> Mapping[PartitionKey, PartitionStore]:
         """The partitions that a commit may bring anything to, or that may have it already."""

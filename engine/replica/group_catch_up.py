@@ -12,7 +12,7 @@ from engine.errors import Corrupt, Unavailable
 from engine.model.schema import Epoch, GroupName, StoreDefinition, StoreDefinitions, StoreName
 from engine.replica.catch_up import CatchUpState, Source, Stage, Track
 from engine.replica.changes import UnreadableRowsError
-from engine.replica.cohort import Cohort
+from engine.replica.cohort import Cohort, CollectedCommits
 from engine.replica.figures import GroupWork
 from engine.replica.group_definitions import GroupDefinitions
 from engine.replica.group_partitions import GroupPartitions
@@ -404,7 +404,7 @@ class GroupCatchUp:
             self.readable.newest is not None and track is Track.MAIN,
         )
         try:
-            collected = cohort.collect(self._stores_of, is_readable=is_readable)
+            collected = self._collect(cohort, is_readable=is_readable)
         except Corrupt:
             self.state = self.state.block(track)
             raise
@@ -417,7 +417,25 @@ class GroupCatchUp:
         self.work.note_epochs(commit.epoch - before, self._setup.clock() - began)
         return commit
 
-    def _stores_of(self, commit: Commit) -> StoreDefinitions:
+    def _collect(self, cohort: Cohort, *, is_readable: bool) -> CollectedCommits:
+        """What the commits bring that were found, up to a good one to stop at."""
+        collected: CollectedCommits | None = None
+        for commit in cohort.next_commits(is_readable=is_readable):
+            try:
+                following = cohort.collect(commit, self._confirm_stores(commit), collected)
+            except Exception:
+                if collected is None:
+                    cohort.forget_commits()
+                    raise
+                break  # the commits before it are fine; the next call meets this one first
+            if following is None:
+                break
+            collected = following
+        assert collected is not None
+        return collected
+
+    def _confirm_stores(self, commit: Commit) -> StoreDefinitions:
+        """All stores of the group at a commit, those open that it has rows of."""
         self._reread_amendments(commit.generation)
         self.definitions.confirm(commit.stores)
         self._open_stores(commit.stores, commit.generation)

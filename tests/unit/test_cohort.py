@@ -19,7 +19,7 @@ from engine.changelog.layout import commit_path
 from engine.errors import Unavailable
 from engine.model.schema import Epoch, PartitionId, StoreDefinition, StoreName, define_store
 from engine.replica.changes import UnreadableRowsError
-from engine.replica.cohort import Cohort
+from engine.replica.cohort import Cohort, CollectedCommits
 from engine.replica.commit_queue import ENOUGH_BYTES_TOGETHER, stopping_point
 from engine.replica.patience import FEW_EPOCHS, FEW_ROWS
 from engine.replica.reached_epoch import fingerprint_of
@@ -79,9 +79,16 @@ def empty_partition(store: StoreDefinition, tmp_path: Path, number: int = 0) -> 
     )
 
 
-def take(cohort: Cohort, store: StoreDefinition) -> None:
+def take(cohort: Cohort, store: StoreDefinition, *, is_readable: bool = False) -> None:
     """Apply what was found."""
-    cohort.apply(cohort.collect(lambda commit: {store.name: store}))
+    collected: CollectedCommits | None = None
+    for commit in cohort.next_commits():
+        following = cohort.collect(commit, {store.name: store}, collected)
+        if following is None:
+            break
+        collected = following
+    assert collected is not None
+    cohort.apply(collected, is_readable=is_readable)
 
 
 def epochs_taken(
@@ -324,7 +331,7 @@ def test_nothing_is_asked_of_partitions_that_were_let_go_of(changelog: Changelog
         cohort = Cohort(GROUP, changelog, workers, compacted.append, Epoch(0))
         cohort.add(partitions)
         while cohort.look_ahead():
-            cohort.apply(cohort.collect(lambda commit: {store.name: store}), is_readable=True)
+            take(cohort, store, is_readable=True)
         assert not cohort.is_written
         gone, *kept = sorted(partitions)
         partitions[gone].abandon()
