@@ -132,18 +132,24 @@ class Selects:
         """A SELECT list, with names as people choose them, none twice."""
         texts, columns = [], []
         taken: set[str] = set()
-        # In ORDER BY an alias goes before a column that is written without its table.
+        # In ORDER BY a name of an output goes before a column that is written without its table.
         bare_columns = {
             column.name.lower() for column in self.relation.columns if column.sql == quote_name(column.name)
         }
         for place, output in enumerate(outputs):
             bare = self.is_top and not all_named and self._random.random() < 0.2
-            if output.name and output.name.lower() not in taken and self._random.random() < 0.5:
+            hides_another = output.name.lower() in bare_columns and output.sql != quote_name(output.name)
+            if (
+                output.name
+                and output.name.lower() not in taken
+                and not hides_another
+                and self._random.random() < 0.5
+            ):
                 texts.append(output.sql)
                 columns.append(output)
                 taken.add(output.name.lower())
                 continue
-            if bare and (not output.name or output.name.lower() not in taken):
+            if bare and not hides_another and (not output.name or output.name.lower() not in taken):
                 texts.append(output.sql)
                 columns.append(replace(output, name=""))
                 taken.add(output.name.lower())
