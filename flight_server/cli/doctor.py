@@ -124,7 +124,8 @@ def _tls_facts(connection: ConnectionOptions) -> HostFacts:
             if not wrapped.recv(1):
                 facts = replace(facts, refusal=_certificate_refusal(connection))
     except ssl.SSLCertVerificationError as error:
-        return replace(facts, tls_problem=f"Its certificate is not good here: {error.verify_message}.")
+        why = error.verify_message.rstrip(".")
+        return replace(facts, tls_problem=f"Its certificate is not good here: {why}.")
     except ssl.SSLEOFError:
         return replace(facts, refusal=_certificate_refusal(connection))
     except ssl.SSLError as error:

@@ -4,11 +4,13 @@ that hosts mean.
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
+from urllib.parse import urlsplit
 
 import pyarrow as pa
 from pyarrow import flight
@@ -29,6 +31,27 @@ CHANNEL_OPTIONS = (
 backoff is no pause: it is what gRPC gives an attempt to connect before it fails, enough for a busy host, and
 for TLS to one far away.
 """
+_REMEDIES = (
+    ("wrong version number", "The host speaks no TLS there: write its address with grpc://."),
+    (
+        "not in peer certificate",
+        "The host's certificate is not for this name: connect by one that it has, or give the host another.",
+    ),
+    ("certificate has expired", "The host's certificate has ended: give the host a new one, and restart it."),
+    (
+        "certificate verify failed",
+        "Nobody whom this client trusts vouches for the host's certificate: name who does, with --tls-roots.",
+    ),
+    (
+        "connect to all addresses; last error: UNAVAILABLE: .*: Socket closed",
+        "It may want TLS (grpc+tls://, --tls-roots), or a certificate of the caller (--certificate, --key).",
+    ),
+    (
+        "Expected SETTINGS frame|Received http2 header with status",
+        "What answers there is no host: `livestate serve` says at which address it serves.",
+    ),
+)
+"""What to do about a connection that does not come about, by what gRPC says; the first that is found."""
 
 
 class HostLostError(Unavailable):
@@ -252,12 +275,10 @@ class Connection:
             raise self._translate_error(error, call.detail if call is not None else None) from error
 
     def _translate_error(self, error: Exception, detail: bytes | None) -> LivestateError:
-        if detail is not None or is_word_of_caller(error):
+        said = plain_message(error).rstrip(".")
+        if detail is not None or (is_word_of_caller(error) and "http2 header with status" not in said):
             return livestate_error(error, detail)
-        return HostLostError(
-            f"The host at {self.uri} cannot be reached: {plain_message(error).rstrip('.')}. "
-            "Is `livestate serve` running there?"
-        )
+        return HostLostError(f"The host at {self.uri} cannot be reached: {said}. {_remedy(self.uri, said)}")
 
     def latest_trailer(self) -> Trailer | None:
         """Of the call that this thread began last; None before the first."""
@@ -266,3 +287,12 @@ class Connection:
     def close(self) -> None:
         """Begin no more calls. May be called again, and by any thread."""
         self._client = None
+
+
+def _remedy(uri: str, said: str) -> str:
+    for pattern, remedy in _REMEDIES:
+        if re.search(pattern, said):
+            return remedy
+    if urlsplit(uri).port is None and not uri.startswith("grpc+unix:"):
+        return "Its address has no port; `livestate serve` listens on 8815 unless --port says otherwise."
+    return "Is `livestate serve` running there?"

@@ -8,11 +8,20 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 
 import pytest
 
+from engine.changelog import Changelog, append_table
 from engine.errors import Unavailable
 from flight_server.client.client import Client
+from flight_server.client.connection import HostLostError
+from flight_server.client.connection_options import ConnectionOptions
+from flight_server.host.host import HostOptions
+from tests.support.certificate import Certificate
+from tests.support.plays import PLAYS, STORE
+from tests.support.started_host import start_host
 
 ROUNDS = 40
 FAR_SECONDS = 0.5
@@ -81,3 +90,47 @@ def test_rows_that_were_begun_are_read_to_their_end_after_closing(uri: str) -> N
     assert rows.read_all()["n"].to_pylist() == [3, 7]
     with pytest.raises(Unavailable, match="is closed"):
         client.notify()
+
+
+def test_who_does_not_get_through_is_told_what_to_do(
+    uri: str, certificate: Certificate, tmp_path: Path
+) -> None:
+    place = uri.removeprefix("grpc://")
+    with pytest.raises(HostLostError, match="speaks no TLS there: write its address with grpc://"):
+        _ask(ConnectionOptions((f"grpc+tls://{place}",), tls_roots=certificate.chain))
+    append_table(Changelog.open(str(tmp_path / "changelog")), STORE, PLAYS.slice(0, 10))
+    options = HostOptions(
+        str(tmp_path / "changelog"),
+        tmp_path / "data",
+        port=0,
+        tls_certificate=certificate.chain,
+        tls_key=certificate.key,
+    )
+    with start_host(options) as host:
+        place = host.uri.removeprefix("grpc+tls://")
+        with pytest.raises(HostLostError, match=r"may want TLS \(grpc\+tls://"):
+            _ask(ConnectionOptions((f"grpc://{place}",)))
+        with pytest.raises(HostLostError, match="name who does, with --tls-roots"):
+            _ask(ConnectionOptions((host.uri,)))
+        with pytest.raises(HostLostError, match="is not for this name"):
+            _ask(
+                ConnectionOptions((host.uri.replace("127.0.0.1", "localhost"),), tls_roots=certificate.chain)
+            )
+    with (
+        HTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as other,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        serving = pool.submit(other.serve_forever)
+        with pytest.raises(HostLostError, match="What answers there is no host"):
+            _ask(ConnectionOptions((f"grpc://127.0.0.1:{other.server_port}",)))
+        other.shutdown()
+        serving.result()
+    with pytest.raises(HostLostError, match="Its address has no port"):
+        _ask(ConnectionOptions(("grpc://127.0.0.1",)))
+    with pytest.raises(HostLostError, match="Is `livestate serve` running there"):
+        _ask(ConnectionOptions(("grpc://127.0.0.1:1",)))
+
+
+def _ask(options: ConnectionOptions) -> None:
+    with Client(options) as client:
+        client.health()

@@ -148,7 +148,11 @@ def test_certificates(tmp_path: Path, ends: timedelta, address: str, level: str,
     said = found["TLS", uri]
     assert code == (level == "FAIL")
     assert (said["level"], word in said["message"]) == (level, True), said
+    assert not said["message"].endswith("..")
+    remedy = {"expired": "give the host a new one", "mismatch": "connect by one that it has"}.get(word, "")
+    assert remedy in found["reachable", uri]["message"]
     assert untrusted["TLS", uri]["level"] == untrusted["reachable", uri]["level"] == "FAIL"
+    assert word == "expired" or "--tls-roots" in untrusted["reachable", uri]["message"]
 
 
 def test_who_is_not_let_in_is_told_so(tmp_path: Path) -> None:
