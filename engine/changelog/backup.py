@@ -30,6 +30,7 @@ from engine.changelog.codec import check_slices, describe
 from engine.changelog.commit import BEFORE_FIRST, Commit, DataFile
 from engine.changelog.data_files import check_file
 from engine.changelog.epochs import DROPPED
+from engine.changelog.inspection import lost_groups
 from engine.changelog.layout import (
     FORMAT_PATH,
     GROUPS_PATH,
@@ -120,8 +121,9 @@ def back_up(
     groups = changelog.written_groups()
     _check_groups(epochs, groups)
     marks = _Marks(backup.objects)
+    _check_definitions(changelog)
     _prepare_place(backup, marks, identity)
-    _check_history(changelog, backup)
+    _check_history(changelog, backup, epochs)
     with ThreadPoolExecutor(_REQUESTS, "livestate-backup") as pool:
         copy = _Copy(changelog, backup.objects, pool)
         reached = {}
@@ -220,13 +222,33 @@ def _is_empty(place: Objects) -> bool:
     return all(is_snapshot_piece(path) for path in place.list(GROUPS_PATH))
 
 
-def _check_history(changelog: Changelog, backup: Changelog) -> None:
+def _check_definitions(changelog: Changelog) -> None:
+    """Refuse a changelog with a group of which nothing says what its stores are: it would be left out."""
+    lost = next(iter(lost_groups(changelog)), None)
+    if lost is not None:
+        raise Corrupt(
+            f"Store group {lost} of the changelog has epochs, and the definitions of its stores are missing "
+            "or damaged: restore the changelog from a backup."
+        )
+
+
+def _check_history(changelog: Changelog, backup: Changelog, asked: Collection[GroupName]) -> None:
     """Refuse a place with a backup of another history of a changelog that was restored since: its epochs
-    would be replaced one by one, and until the last of them neither history could be restored.
+    would be replaced one by one, and until the last of them neither history could be restored. And one with
+    epochs that the changelog has lost: they would be deleted where they are there still, unless it is asked
+    for earlier ones.
     """
     mark = finished_mark(backup)
+    groups = changelog.written_groups()
     for group, epoch in (mark.epochs or {}).items() if mark is not None else ():
-        common = Epoch(min(epoch, changelog.newest_epoch(group)))
+        newest = changelog.newest_epoch(group)
+        if group not in groups or (newest < epoch and group not in asked):
+            has = f"ends at epoch {newest:,}" if group in groups else "has nothing of it any more"
+            raise Corrupt(
+                f"{backup.uri} has store group {group} up to epoch {epoch:,}, and the changelog {has}: make "
+                "the changelog available or restore it, or choose another place; nothing was written there."
+            )
+        common = Epoch(min(epoch, newest))
         try:
             here, there = changelog.read_commit(group, common), backup.read_commit(group, common)
         except Corrupt:
@@ -327,6 +349,8 @@ class _Copy:
         self._copy_amendments(group, newest.epoch, newest.generation)
         if snapshot is not None:
             self._write(dropped_path(group), DROPPED)
+            where = f"the snapshot at {describe(group, snapshot.epoch)}"
+            self._check_defined(snapshot.files, snapshot.generation, where)
             for nbytes in self._pool.map(partial(self._copy_snapshot_file, snapshot), snapshot.files):
                 progress = replace(progress, nbytes=progress.nbytes + nbytes)
                 yield progress
@@ -386,6 +410,7 @@ class _Copy:
             raise NotFound(f"The commit of {where} is missing.")
         if link.commit is None:
             raise Corrupt(link.damage)
+        self._check_defined(link.commit.files, link.commit.generation, where)
         for file in link.commit.files:
             if not file.slices:
                 continue  # all of it is of stores that were dropped
@@ -395,6 +420,12 @@ class _Copy:
                 check_slices(file, file.content, where)
         self._write(commit_path(group, link.epoch), link.data)
         return link.commit.nbytes
+
+    def _check_defined(self, files: Collection[DataFile], generation: int, where: str) -> None:
+        """See that nothing has rows of a store whose definition was lost."""
+        for store in {part.store for file in files for part in file.slices}:
+            if self._source.definition_at(store, generation) is None:
+                raise NotFound(f"The definition of store {store}, of which {where} has rows, is missing.")
 
     def _copy_file(self, path: str, file: DataFile, where: str) -> None:
         """Copy a data file unless it is there: names are drawn at random, and objects are written whole."""

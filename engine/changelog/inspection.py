@@ -107,9 +107,7 @@ class Inspection:
         """
         for name, sentence in self._damaged.items():
             yield Inspected(f"The name {name}", faults=(sentence,))
-        for group in self._changelog.groups_without_stores():
-            if self._is_unused(group):
-                continue
+        for group in lost_groups(self._changelog):
             yield Inspected(
                 f"Store group {group}", faults=("the definitions of its stores are missing or damaged.",)
             )
@@ -121,23 +119,6 @@ class Inspection:
             yield from self.missing_epochs(group)
             yield from self.read_epochs(group)
             yield from self.read_snapshots(group)
-
-    def _is_unused(self, directory: str) -> bool:
-        """Whether a first load that came to nothing has left a group's directory: epochs without rows, and
-        files that no epoch names.
-        """
-        group = GroupName(directory)
-        if group_path(group) != f"{GROUPS_PATH}/{directory}":
-            return False  # of which group it is cannot be told
-        try:
-            commits = [
-                self._changelog.read_commit(group, epoch) for epoch in self._changelog.committed_epochs(group)
-            ]
-        except Corrupt:
-            return False
-        has_rows = any(commit is None or commit.files or commit.generation for commit in commits)
-        had_rows = self._changelog.floor(group) > BEFORE_FIRST or self._changelog.snapshots(group).epochs()
-        return not (has_rows or had_rows)
 
     def missing_epochs(self, group: GroupName) -> Iterator[Inspected]:
         """What should be there of a group, and is not."""
@@ -303,6 +284,35 @@ class Inspection:
         there = self._changelog.committed_epochs(group)
         newest_snapshot = max(self._changelog.snapshots(group).epochs(), default=BEFORE_FIRST)
         return bool(there) and epoch < there[0] and epoch <= newest_snapshot
+
+
+def lost_groups(changelog: Changelog) -> Iterator[str]:
+    """Directories of store groups that have rows, and no store whose definition can be read.
+
+    Args:
+        changelog: The changelog.
+
+    Raises:
+        Corrupt: What says which epochs of one were dropped is damaged.
+        Unavailable: The changelog cannot be reached.
+    """
+    return (each for each in changelog.groups_without_stores() if not _is_unused(changelog, each))
+
+
+def _is_unused(changelog: Changelog, directory: str) -> bool:
+    """Whether a first load that came to nothing has left a group's directory: epochs without rows, and files
+    that no epoch names.
+    """
+    group = GroupName(directory)
+    if group_path(group) != f"{GROUPS_PATH}/{directory}":
+        return False  # of which group it is cannot be told
+    try:
+        commits = [changelog.read_commit(group, epoch) for epoch in changelog.committed_epochs(group)]
+    except Corrupt:
+        return False
+    has_rows = any(commit is None or commit.files or commit.generation for commit in commits)
+    had_rows = changelog.floor(group) > BEFORE_FIRST or changelog.snapshots(group).epochs()
+    return not (has_rows or had_rows)
 
 
 def _epoch_name(group: GroupName, epoch: Epoch) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,7 +13,16 @@ import pytest
 
 from engine.changelog import Changelog, SnapshotRetention, open_appender
 from engine.changelog.backup import Progress, back_up, finished_mark, restore
-from engine.changelog.layout import FORMAT_PATH, MARKS_PATH, commit_path, mark_path, snapshots_path
+from engine.changelog.layout import (
+    FORMAT_PATH,
+    GROUPS_PATH,
+    MARKS_PATH,
+    STORES_PATH,
+    commit_path,
+    definition_path,
+    mark_path,
+    snapshots_path,
+)
 from engine.changelog.local_objects import LocalObjects
 from engine.changelog.objects import open_objects
 from engine.changelog.rows import partition_rows
@@ -391,6 +400,43 @@ def test_a_backup_of_another_history_stays_as_it_is(local: Changelog) -> None:
         back_up_all(restored, backup)
     assert content(backup) == before
     back_up_all(restored, empty_place())
+
+
+@pytest.mark.parametrize("lost", ["the newest epochs", "the group", "all but its marker"])
+def test_what_the_changelog_has_lost_stays_in_its_backup(local: Changelog, lost: str) -> None:
+    append(local, range(5))
+    backup = empty_place()
+    back_up_all(local, backup)
+    before, paths = content(backup), paths_of(backup)
+    newest = local.newest_epoch(GROUP)
+    gone = {
+        "the newest epochs": [commit_path(GROUP, Epoch(newest - 1)), commit_path(GROUP, newest)],
+        "the group": list(local.objects.list(GROUPS_PATH)),
+        "all but its marker": [*local.objects.list(GROUPS_PATH), *local.objects.list(STORES_PATH)],
+    }
+    local.objects.delete(gone[lost])
+    with pytest.raises(Corrupt, match=f"has store group plays up to epoch {newest}, and the changelog"):
+        back_up_all(local, backup)
+    assert (content(backup), paths_of(backup)) == (before, paths)
+    restored = empty_place()
+    restore_all(backup, restored)
+    assert content(restored) == before
+
+
+def test_a_lost_definition_makes_no_backup(local: Changelog) -> None:
+    append(local, range(3))
+    backup = empty_place()
+    back_up_all(local, backup)
+    before = content(backup)
+    local.create_store(replace(PLAYS, name=StoreName("others")))
+    local.objects.delete([definition_path(PLAYS.name)])
+    for place in (backup, empty_place()):
+        with pytest.raises(Corrupt, match=r"The definition of store plays, of which epoch .* is missing"):
+            back_up_all(local, place)
+    assert content(backup) == before
+    local.objects.delete([definition_path(StoreName("others"))])
+    with pytest.raises(Corrupt, match="Store group plays of the changelog has epochs, and the definitions"):
+        back_up_all(local, empty_place())
 
 
 def test_places_that_are_taken(local: Changelog, tmp_path: Path) -> None:
