@@ -534,7 +534,6 @@ class QueryService:
         store: str,
         columns: Sequence[str] | None = None,
         read_point: ReadPoint = NEWEST,
-        engine_limit: EngineLimit | None = None,
     ) -> KeyStream:
         """Make ready to look up rows of one store by their keys, many times.
 
@@ -542,7 +541,6 @@ class QueryService:
             store: The name of a store.
             columns: Names of its columns; None for all.
             read_point: Which epochs may be read.
-            engine_limit: What the engine may take for the client; None for as much as for anybody.
 
         Returns:
             What answers batches of keys.
@@ -557,7 +555,6 @@ class QueryService:
             read_point,
             self._lag_limit,
             self._resources.key_answers,
-            engine_limit,
             has_peers=self._cluster.has_peers,
         )
 

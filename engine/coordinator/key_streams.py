@@ -13,14 +13,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine.access.principal import EngineLimit
 from engine.cached_property import cached_property
 from engine.coordinator.answer_memory import AnswerShare
 from engine.coordinator.coordinator import Coordinator
 from engine.coordinator.distributed_query import DistributedQuery
 from engine.coordinator.gather_memory import MemoryPool
 from engine.coordinator.lag_limit import LagLimit
-from engine.deadline import Deadline
+from engine.deadline import Deadline, Slot
 from engine.errors import InvalidInput, LimitExceeded, NotFound, Unsupported
 from engine.exec.read_metadata import age_seconds, stale_seconds
 from engine.model.names import fold
@@ -311,7 +310,6 @@ class KeyStream:
         read_point: Which epochs will do.
         lag_limit: How far behind what is read without a route may be.
         memory: What answers may take that clients have not taken yet.
-        engine_limit: What the engine may take for whoever has it; None for as much as for anybody.
         has_peers: Whether there are other hosts.
 
     Attributes:
@@ -327,7 +325,6 @@ class KeyStream:
         read_point: ReadPoint,
         lag_limit: LagLimit,
         memory: MemoryPool,
-        engine_limit: EngineLimit | None = None,
         *,
         has_peers: bool,
     ) -> None:
@@ -337,7 +334,6 @@ class KeyStream:
         self._coordinator = coordinator
         self._asked = self._current = asked
         self._read_point = read_point
-        self._engine_limit = engine_limit
         self.answers_alone = not has_peers and read_point.is_newest
 
     @property
@@ -351,7 +347,11 @@ class KeyStream:
         return self._asked.schema
 
     def answer(
-        self, keys: pa.RecordBatch, timeout_seconds: float | None, cancelled: Callable[[], bool] | None = None
+        self,
+        keys: pa.RecordBatch,
+        timeout_seconds: float | None,
+        cancelled: Callable[[], bool] | None = None,
+        slot: Slot | None = None,
     ) -> KeyAnswer:
         """Look keys up, at the newest epoch that can be read now and that the read point allows.
 
@@ -360,6 +360,7 @@ class KeyStream:
             timeout_seconds: How long it may take; None for no limit.
             cancelled: Tells, from any thread, whether nobody waits any more; only asked where other hosts or
                 a later epoch are waited for.
+            slot: What is held while keys are looked up; None for nothing.
 
         Returns:
             A row for each key. `free_answer` is to be called when the client has them.
@@ -373,7 +374,7 @@ class KeyStream:
             answer = self._answer_here(columns, keys)
             if answer is not None:
                 return answer
-        deadline = Deadline(timeout_seconds, cancelled, engine_limit=self._engine_limit)
+        deadline = Deadline(timeout_seconds, cancelled, slot)
         return self._answer_by_statement(columns, keys, deadline)
 
     def _current_columns(self) -> KeyColumns:

@@ -16,7 +16,7 @@ from engine.coordinator.key_streams import KeyAnswer, KeyStream
 from engine.errors import Cancelled, DeadlineExceeded, InvalidInput, LimitExceeded
 from engine.processes.call_core import CALL_CORE
 from engine.processes.right_of_way import RIGHT_OF_WAY
-from engine.service import QueryService
+from engine.service import QueryService, Session
 from flight_server.server.audit import AuditedCall, AuditLog
 from flight_server.server.callers import Callers
 from flight_server.server.ledger import Ledger
@@ -231,14 +231,15 @@ class KeyStreams:
         service = self._service.restrict(principal.scope)
         place = self._places.open(principal)
         try:
-            stream = service.key_stream(
-                request.store, request.columns, request.read_point, principal.engine_limit
+            stream = service.key_stream(request.store, request.columns, request.read_point)
+            timeout_seconds = Session(timeout_seconds=request.timeout_seconds).time_limit(
+                service.statement_timeout_seconds
             )
             _begin(stream, reader, writer)
             with ExitStack() as ended:
                 ended.callback(stream.free_answer)
                 self._answer_messages(
-                    context, principal, audited, place, stream, request.timeout_seconds, reader, writer
+                    context, principal, audited, place, stream, timeout_seconds, reader, writer
                 )
         except Exception as error:
             audited.fail(error)
@@ -310,14 +311,10 @@ class KeyStreams:
         call = self._calls.begin(b"", context)
         try:
             # Without `occupy`, which takes ten times as long: a message takes some tens of microseconds.
-            self._slots.take(timeout_seconds, share, call.is_cancelled)
-            try:
-                with RIGHT_OF_WAY:
-                    if stream.answers_alone:
-                        CALL_CORE.stay()
-                    return stream.answer(keys, timeout_seconds, call.is_cancelled)
-            finally:
-                self._slots.give(share)
+            with self._slots.hold(timeout_seconds, share, call.is_cancelled) as slot, RIGHT_OF_WAY:
+                if stream.answers_alone:
+                    CALL_CORE.stay()
+                return stream.answer(keys, timeout_seconds, call.is_cancelled, slot)
         except Cancelled as error:
             raise call.told_error(error) from error.__cause__
         finally:

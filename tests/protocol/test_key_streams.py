@@ -31,6 +31,7 @@ from engine.errors import (
 from engine.model.migration import parse_changes
 from engine.model.read_point import ReadPoint
 from engine.model.schema import Epoch, StoreName, define_store
+from engine.service import QueryOptions
 from flight_server.client.client import Client
 from flight_server.client.connection_options import ConnectionOptions
 from flight_server.host.host import Host, HostOptions
@@ -39,7 +40,7 @@ from tests.protocol.conftest import BIG_ROWS, SONGS
 from tests.support.many_hosts import three_hosts
 from tests.support.plays import ROWS
 from tests.support.started_host import start_host
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_SECONDS, wait_until
 
 PAIRS = pa.table(
     {
@@ -343,6 +344,31 @@ def test_read_points_hold_for_streams(client: Client, uri: str) -> None:
         pytest.raises(LivestateError, match="99"),
     ):
         keys.get(2)
+
+
+def test_a_message_that_waits_holds_up_no_other_and_not_for_ever(tmp_path: Path) -> None:
+    changelog = tmp_path / "changelog"
+    append_table(Changelog.open(str(changelog)), define_store("songs", SONGS.schema, ["song_id"]), SONGS)
+    options = HostOptions(
+        changelog=str(changelog),
+        data=tmp_path / "data",
+        port=0,
+        queries=QueryOptions(statement_timeout_seconds=2.0),
+        limits=ServerLimits(max_statements=1, max_wait_seconds=1.0),
+    )
+    with (
+        start_host(options) as host,
+        Client(host.uri) as client,
+        Client(host.uri, read_point=ReadPoint(min_epoch=Epoch(99)), timeout_seconds=3600.0) as early,
+        early.keys("songs") as waiting,
+        client.keys("songs") as keys,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        late = pool.submit(waiting.get, 2)
+        wait_until(lambda: host.running_queries == 1)
+        assert keys.get(1) == {"song_id": 1, "title": "one", "plays": 10}
+        with pytest.raises(Unavailable, match="epoch 99 is wanted"):
+            late.result(PATIENCE_SECONDS)
 
 
 def test_a_host_has_so_many_streams_and_no_more(tmp_path: Path) -> None:
