@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -64,8 +65,13 @@ def skip(
 
 
 def _problem(host: Client, group: GroupName, epoch: Epoch) -> str:
-    """What a host says that keeps it before an epoch; empty where nothing does."""
+    """What a host says that keeps it before an epoch; empty where nothing does. What keeps it before an
+    earlier one is no reason.
+    """
+    named = re.compile(rf"\bepoch {epoch} of store group {re.escape(group)}(?!\w)", re.IGNORECASE)
     for row in host.stores().to_pylist():
-        if row["store_group"] == group and row["epoch"] < epoch and row["problem"]:
-            return str(row["problem"])
+        problem = str(row["problem"] or "")
+        is_before = row["store_group"] == group and row["epoch"] < epoch
+        if problem and is_before and (row["epoch"] == epoch - 1 or named.search(problem)):
+            return problem
     return ""

@@ -85,6 +85,21 @@ def test_an_epoch_that_can_be_read_is_refused(changelog: Changelog) -> None:
     assert code == 1 and REASON in output
 
 
+def test_what_keeps_a_host_before_another_epoch_is_no_reason(changelog: Changelog, tmp_path: Path) -> None:
+    damage(changelog, 3)
+    host = Host(HostOptions(changelog=changelog.uri, data=tmp_path / "data", port=0))
+    host.start()
+    try:
+        with Client(host.uri) as client:
+            wait_until(lambda: "damaged" in client.stores()["problem"][0].as_py())
+            code, output = skip(changelog, 4, "--uri", host.uri)
+            assert code == 1 and "Epoch 4 of store group t can be read" in output
+            assert skip(changelog, 3, "--uri", host.uri)[0] == 0
+            wait_until(lambda: client.stores()["rows"][0].as_py() == 3)
+    finally:
+        host.stop()
+
+
 def test_a_host_that_says_nothing_is_no_reason(changelog: Changelog, tmp_path: Path) -> None:
     host = Host(HostOptions(changelog=changelog.uri, data=tmp_path / "data", port=0))
     host.start()
