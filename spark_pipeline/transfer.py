@@ -22,6 +22,8 @@ from engine.errors import InvalidInput, LivestateError, Unavailable
 from engine.model.schema import Epoch, StoreDefinition
 from flight_server.wire.boundary import error_of_kind, kind_name
 from spark_pipeline.python_workers import keep_modules
+from spark_pipeline.type_mapping import is_required_in_nullable, nullable_type
+from spark_pipeline.window_columns import named_column
 
 DEFAULT_DRIVER_BYTES = 128 << 20
 """Batches up to this many bytes go through the driver by default: 2 to 3 M rows of 5 columns, well below
@@ -213,7 +215,7 @@ def bring_to_driver(rows: Sequence[BatchRows], epoch: Epoch) -> RowsByPartition 
     Raises:
         LivestateError: As `partition_rows` and `Changelog.stage`.
     """
-    tables = [(part, part.frame.toArrow()) for part in rows]
+    tables = [(part, _with_null_structs(part.frame).toArrow()) for part in rows]
     if sum(table.num_rows * len(part.destination.targets) for part, table in tables) <= _PIECE_ROWS:
         return {
             store: placed
@@ -228,6 +230,20 @@ def bring_to_driver(rows: Sequence[BatchRows], epoch: Epoch) -> RowsByPartition 
     with ThreadPoolExecutor(_DRIVER_THREADS, "livestate-stage") as threads:
         staged = [threads.submit(part.destination.stage, piece, epoch, "driver") for part, piece in pieces]
         return [file.result() for file in staged]
+
+
+def _with_null_structs(frame: DataFrame) -> DataFrame:
+    """A frame whose structs may be null whatever their fields are: PySpark's `toArrow` fails on a null struct
+    with a field that must not be null, as an outer join or a `when` without `otherwise` makes it.
+    """
+    needed = {
+        field.name: named_column(field.name).cast(nullable_type(field.dataType)).alias(field.name)
+        for field in frame.schema.fields
+        if is_required_in_nullable(field.dataType, field.nullable)
+    }
+    if not needed:
+        return frame
+    return frame.select(*(needed.get(name, named_column(name)) for name in frame.columns))
 
 
 def planned_bytes(frame: DataFrame) -> int | None:

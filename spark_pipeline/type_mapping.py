@@ -64,6 +64,44 @@ def _arrow_type(spark_type: spark.DataType) -> pa.DataType:
     return found
 
 
+def nullable_type(spark_type: spark.DataType) -> spark.DataType:
+    """The same type, inside of which everything may be null.
+
+    Args:
+        spark_type: Any type.
+    """
+    if isinstance(spark_type, spark.ArrayType):
+        return spark.ArrayType(nullable_type(spark_type.elementType))
+    if isinstance(spark_type, spark.MapType):
+        return spark.MapType(nullable_type(spark_type.keyType), nullable_type(spark_type.valueType))
+    if isinstance(spark_type, spark.StructType):
+        return spark.StructType(
+            [spark.StructField(field.name, nullable_type(field.dataType)) for field in spark_type.fields]
+        )
+    return spark_type
+
+
+def is_required_in_nullable(spark_type: spark.DataType, is_nullable: bool) -> bool:
+    """Whether a value has a field that must not be null in a struct that may be.
+
+    Args:
+        spark_type: The value's type.
+        is_nullable: Whether the value itself may be null.
+    """
+    if isinstance(spark_type, spark.ArrayType):
+        return is_required_in_nullable(spark_type.elementType, spark_type.containsNull)
+    if isinstance(spark_type, spark.MapType):
+        return is_required_in_nullable(spark_type.keyType, False) or is_required_in_nullable(
+            spark_type.valueType, spark_type.valueContainsNull
+        )
+    if isinstance(spark_type, spark.StructType):
+        return any(
+            (is_nullable and not field.nullable) or is_required_in_nullable(field.dataType, field.nullable)
+            for field in spark_type.fields
+        )
+    return False
+
+
 _SPARK_OF = {
     arrow_type: made
     for made, arrow_type in _SIMPLE.items()

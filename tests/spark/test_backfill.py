@@ -83,6 +83,20 @@ def test_a_thousand_columns_and_values_of_a_megabyte(spark: SparkSession, uri: s
     }
 
 
+@pytest.mark.parametrize("path", PATHS)
+def test_a_struct_is_null_whose_fields_are_not(spark: SparkSession, uri: str, path: str) -> None:
+    some = "if(id = 1, named_struct('x', 1, 'names', array('a')), NULL)"
+    frame = spark.range(2).selectExpr(
+        "id", f"{some} AS `a.b`", f"array({some}) AS listed", f"map('k', struct(id, {some} AS s)) AS mapped"
+    )
+    write_store(frame, changelog=uri, store="structs", key=["id"], path=path)
+    found = {"x": 1, "names": ["a"]}
+    assert contents(uri, "structs") == {
+        (i,): {"id": i, "a.b": value, "listed": [value], "mapped": [("k", {"id": i, "s": value})]}
+        for i, value in enumerate([None, found])
+    }
+
+
 def test_mismatch_shows_both_definitions(spark: SparkSession, uri: str) -> None:
     write_store(spark.range(5), changelog=uri, store="numbers", key=["id"])
     with pytest.raises(

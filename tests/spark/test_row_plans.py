@@ -94,7 +94,9 @@ def _trade(number: int) -> dict[str, Any]:
 
 
 def _windowed_frame(stream: FileStream) -> DataFrame:
-    return stream.frame().withColumn("window", F.window("at", "10 minutes"))
+    """Trades in windows, with a struct that may be null though its fields may not."""
+    spot = F.when(F.col("lots") > 1, F.struct(F.lit(1).alias("x"), F.array(F.lit("a")).alias("names")))
+    return stream.frame().withColumn("window", F.window("at", "10 minutes")).withColumn("spot", spot)
 
 
 def _hide_projections(outputs: Sequence[StoreOutput]) -> list[StoreOutput]:
