@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from engine.errors import MISTAKES_OF_CALLER, InvalidInput, LivestateError, Unauthenticated
+from flight_server.wire.boundary import PROOF_WANTED
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -502,7 +503,7 @@ def error_lines(error: LivestateError) -> list[str]:
         one says under which id their logs have the statement.
     """
     lines = f"Error: {error.message}".split("\n")
-    if isinstance(error, Unauthenticated):
+    if isinstance(error, Unauthenticated) and error.message.startswith(PROOF_WANTED):
         lines.append(_PROOFS)
     if error.statement and not isinstance(error, MISTAKES_OF_CALLER):
         lines.append(f"(Statement {error.statement} in the logs of the hosts.)")

@@ -33,6 +33,7 @@ from flight_server.identity.session_tokens import (
     sign_session,
 )
 from flight_server.identity.web_tokens import SigningKeys, key_id, web_principal
+from flight_server.wire.boundary import PROOF_WANTED
 
 LONGEST_HEADER = 16_384
 """Characters of an authorization header: JSON Web Tokens with many claims have some 4,000."""
@@ -46,7 +47,7 @@ KEPT_SECONDS = 300.0
 """For how long a password that was right is not verified again."""
 STRANGERS = 4096
 """How many counts of failures the names that nobody has share."""
-_WANTED = "This host wants a token, or a user and a password: send a bearer token, or Basic authentication"
+_WANTED = f"{PROOF_WANTED}: send a bearer token, or Basic authentication"
 
 _log = logging.getLogger(__name__)
 

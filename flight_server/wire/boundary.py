@@ -52,6 +52,8 @@ from engine.telemetry.statement_ids import StatementScope, is_statement_id, new_
 from flight_server.wire.call_headers import statement_of_call, trace_of_call
 
 ERROR_TRAILER = "livestate-error-bin"
+PROOF_WANTED = "This host wants a token, or a user and a password"
+"""How a host begins what it says to a call that proves nothing."""
 MAX_MESSAGE_CHARACTERS = 2000
 """Longer messages are cut: gRPC drops a call whose trailers exceed 8 KiB."""
 
@@ -286,7 +288,11 @@ def _error_by_class(error: Exception) -> LivestateError:
     error_class = next(
         (error_class for raised, error_class in _BY_CLASS if isinstance(error, raised)), LivestateError
     )
-    return error_class(plain_message(error))
+    message = plain_message(error)
+    if error_class is Unauthenticated:
+        # A host's own word, though without a trailer; Flight is told it without its full stop.
+        message = f"{message.rstrip('.')}."
+    return error_class(message)
 
 
 def plain_message(error: Exception) -> str:

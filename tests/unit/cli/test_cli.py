@@ -294,6 +294,12 @@ def test_serve_says_where_it_listens_and_stops_on_sigterm(tmp_path: Path) -> Non
         assert refused.stderr.splitlines()[-1].startswith(
             "Give the token with --token-file FILE or in LIVESTATE_TOKEN"
         )
+        write_secret(tmp_path / "another", b"of another host\n")
+        refused = livestate("stores", "--uri", uri, "--token-file", str(tmp_path / "another"))
+        assert (refused.exit_code, refused.stderr) == (
+            1,
+            "Error: This host does not know the bearer token.\n",
+        )
         with Client(ConnectionOptions((uri,), "secret")) as client:
             wait_until(lambda: bool(client.health()["ready"]))
         counted = livestate(
