@@ -139,7 +139,11 @@ class SnapshotMaker:
         return True
 
     def _is_of_history(self, view: GroupView, commit: Commit) -> bool:
-        """Whether the changelog has the epoch of a view, as it was applied."""
+        """Whether the changelog has the epoch of a view, as it was applied, and is whole: while it is being
+        restored epochs would go for a snapshot that the restore deletes.
+        """
+        if self._changelog.identity(is_fresh=True) is None:
+            return False
         found = self._changelog.read_commit(view.group, view.epoch)
         return found is not None and found.digest == commit.digest
 

@@ -202,6 +202,8 @@ class SimulatedHost:
         if self._state is None:
             self._state = FollowedGroup(GROUP, self._changelog, self._setup)
         if not self._has_stores:
+            if self._may_be_damaged and self._changelog.identity(is_fresh=True) is None:
+                return None  # as `StoreSearch`: nothing is looked for where a changelog was moved away
             # First, as in each turn of `Follower`: what an earlier call has taken up may have ended since.
             self._state.heed_amendments()
             if self._state.has_ended:
@@ -298,6 +300,8 @@ class SimulatedHost:
     def _hear(self) -> None:
         """Ask what was decided of the group, as a host does once a second."""
         try:
+            if self._may_be_damaged and self._changelog.identity(is_fresh=True) is None:
+                return
             self._take_catalog(self._changelog.readable_catalog())
         except LivestateError as error:
             self.problems.append(error.message)

@@ -179,6 +179,36 @@ class HeardObjects:
         return getattr(self._objects, name)
 
 
+class RestoredObjects:
+    """The objects of a store as a restore writes them, which others see come to be, and which may die; of
+    `Objects` what it uses.
+
+    Args:
+        objects: The objects.
+        life: That of the restore.
+    """
+
+    requests_at_once = 1
+
+    def __init__(self, objects: Objects, life: Life) -> None:
+        self._objects = objects
+        self._life = life
+
+    def create(self, path: str, chunks: Sequence[pa.Buffer]) -> bool:
+        """See `Objects.create`."""
+        self._life.step()
+        return self._objects.create(path, chunks)
+
+    def delete(self, paths: Collection[str]) -> None:
+        """See `Objects.delete`."""
+        for path in paths:
+            self._life.step()
+            self._objects.delete([path])
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._objects, name)
+
+
 class UnreliableObjects:
     """The objects of a store as one process gets at them; implements `Objects`.
 

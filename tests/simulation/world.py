@@ -54,7 +54,7 @@ from tests.simulation.model import (
     shapes_at,
     view_rows,
 )
-from tests.simulation.objects import HeardObjects, ObjectStore, UnreliableObjects
+from tests.simulation.objects import HeardObjects, ObjectStore, RestoredObjects, UnreliableObjects
 from tests.simulation.this_thread import ForThisThread
 
 HELD: Mapping[str, Sequence[PartitionId]] = {
@@ -67,6 +67,8 @@ DAY = 24 * HOUR
 SECOND = 1_000_000
 STEPS_BETWEEN_MOMENTS = 40
 """Steps of processes, about, between two moments in which others do something meanwhile."""
+STEPS_OF_A_RESTORE = 6
+"""Likewise, where the process restores a backup, which is short."""
 MOST_STATEMENTS, STATEMENTS_READ_ONE_IN = 3, 4
 """Statements that have pinned what they read, and how seldom one of them reads on."""
 CHOICES_OF_STORES: Sequence[Sequence[StoreDefinition]] = [
@@ -139,6 +141,7 @@ class World:
         self._acting: object = None
         self._what = ""
         self._is_meanwhile = True
+        self._is_restoring = False
         draw = self.draw
         self._machine = None if draw.randrange(4) else Machine(lambda: self._time)
         is_wide, self._held = self._wide_draw is not None, dict(HELD)
@@ -416,23 +419,38 @@ class World:
                 pass
 
     def _restore_backup(self, draw: Random) -> None:
-        """Have the changelog be what a backup has; what is finished of one can be restored at any time."""
+        """Have the changelog be what a backup has, often one that was made just now; what is finished of one
+        can be restored at any time.
+        """
+        if draw.randrange(2):
+            self._back_up(draw)
         mark = None if self._backup is None else finished_mark(self._backup)
         if self._backup is None or mark is None or mark.epochs is None:
             return
         asked: dict[GroupName, Epoch] = {}
         if GROUP in mark.epochs and not draw.randrange(4):
             asked = {GROUP: Epoch(draw.randrange(mark.epochs[GROUP] + 1))}
-        place = Changelog.open("memory://")
         try:
-            for _ in restore(Changelog("memory://", {}, self._backup.objects), place, asked):
-                pass
+            self._restore_at(self._backup, Changelog.open("memory://"), asked)
         except NotFound:
             assert asked, "a backup is not whole"
             return
-        found = {path.lstrip("/"): place.objects.get(path) for path in place.objects.list("")}
-        self._restore_log({path: data for path, data in found.items() if data is not None})
+        self._restore_log({})
+        self._is_restoring = True
+        while self._is_restoring:
+            # Hosts go on meanwhile; jobs begin behind it.
+            life = Life(draw.choice([draw.randrange(60), None]), self)
+            with suppress(Died):
+                objects = RestoredObjects(self.store.objects, life)
+                self._restore_at(self._backup, Changelog("memory://", {}, objects), asked)
+                self._is_restoring = False
+            self.counts["restore that died"] += self._is_restoring
+        self.store.has_news = True
         self.counts["older log"] += 1
+
+    def _restore_at(self, backup: Changelog, place: Changelog, epochs: Mapping[GroupName, Epoch]) -> None:
+        for _ in restore(Changelog("memory://", {}, backup.objects), place, epochs):
+            pass
 
     def _move_partitions(self, draw: Random, host: SimulatedHost) -> None:
         """Have a host hold others from its next start on; some host holds each."""
@@ -458,7 +476,8 @@ class World:
 
     def come(self) -> None:
         """See `Moments.come`."""
-        if self._is_meanwhile or self._moments.randrange(STEPS_BETWEEN_MOMENTS):
+        steps = STEPS_OF_A_RESTORE if self._is_restoring else STEPS_BETWEEN_MOMENTS
+        if self._is_meanwhile or self._moments.randrange(steps):
             return
         self._is_meanwhile = True
         try:
@@ -472,7 +491,10 @@ class World:
         host = draw.choice([each for each in self.hosts if each is not self._acting])
         job = draw.choice([each for each in self._jobs if each is not self._acting])
         common = ["read", "read", "append", "follow", "snapshot", "drop", "compact"]
-        what = draw.choice([*common, *WEIGHTS_OF_STORES] if self._stores_draw else common)
+        if self._is_restoring:
+            common = ["read", "follow", "follow", "snapshot", "snapshot", "compact"]
+        has_more = self._stores_draw and not self._is_restoring
+        what = draw.choice([*common, *WEIGHTS_OF_STORES] if has_more else common)
         self.counts[f"{what} meanwhile"] += 1
         match what:
             case "append":
@@ -526,7 +548,7 @@ class World:
 
     def read_commits(self) -> None:
         """Take note of what has been committed: the state that each commit leads to."""
-        if self.store.has_news:
+        if self.store.has_news and not self._is_restoring:
             with self._watch():
                 truth = self._truth()
                 newest = truth.newest_epoch(GROUP)

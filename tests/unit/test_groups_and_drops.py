@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from pathlib import Path
 from threading import Event
@@ -17,11 +18,15 @@ import pytest
 
 from engine.changelog import (
     Changelog,
+    Inspection,
     SnapshotRetention,
     StoreAppender,
     open_appender,
     partition_rows,
 )
+from engine.changelog.backup import back_up, restore
+from engine.changelog.layout import STORES_PATH
+from engine.changelog.local_objects import LocalObjects
 from engine.changelog.skipping import skip_epoch
 from engine.changelog.snapshot import EPOCH_WEIGHT
 from engine.changelog.store_drops import drop_store, remove_dropped_stores
@@ -602,6 +607,43 @@ def test_no_snapshot_is_begun_where_a_changelog_was_moved_away(root: str, tmp_pa
     Path(root).rename(tmp_path / "away")
     assert maker.advance(*host.due[-1], 1000.0)
     assert not Path(root).exists()
+
+
+class ObjectsBeingRestored(LocalObjects):
+    """Objects that a restore writes while a host goes on with the snapshot that it had begun."""
+
+    advance: Callable[[], object] = staticmethod(lambda: None)
+
+    def create(self, path: str, chunks: Sequence[pa.Buffer]) -> bool:
+        """See `Objects.create`. Definitions come last."""
+        if path.startswith(STORES_PATH):
+            ObjectsBeingRestored.advance()
+        return super().create(path, chunks)
+
+
+def test_no_snapshot_is_made_of_a_changelog_that_is_being_restored(
+    root: str, tmp_path: Path, host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Epochs would go for it, and then the restore would delete it: the backup has no such one."""
+    appender = open_appender(Changelog.open(root), [ACCOUNTS])
+    for number in range(4):
+        append(appender, number, ACCOUNTS)
+    host.look()
+    host.step()
+    view, commit = host.due[-1]
+    append(appender, 4, ACCOUNTS)
+    backup = Changelog.open("memory://")
+    list(back_up(Changelog.open(root), backup, {}, NOW))
+    Path(root).rename(tmp_path / "away")
+    options = SnapshotOptions(EPOCH_WEIGHT, SnapshotRetention(kept=1, tail_seconds=0))
+    maker = SnapshotMaker(host.changelog, options, lambda: NOW, Event())
+    advance = partial(maker.advance, view, commit, 1000.0)
+    monkeypatch.setattr(ObjectsBeingRestored, "advance", staticmethod(advance))
+    place = Changelog(root, {}, ObjectsBeingRestored(Path(root)))
+    list(restore(Changelog("memory://", {}, backup.objects), place, {}))
+    assert [each.faults for each in Inspection(Changelog.open(root)).read() if each.faults] == []
+    settle(host)
+    assert host.amounts(ACCOUNTS) == {4}
 
 
 @pytest.mark.parametrize("epochs", [0, 1, 2])
