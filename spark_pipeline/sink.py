@@ -18,10 +18,18 @@ from flight_server.client.connection_options import ConnectionOptions
 from spark_pipeline.committer import Batch, Committer
 from spark_pipeline.interruption import quiet_stop
 from spark_pipeline.notify import notifiers_of
+from spark_pipeline.output_modes import check_output_mode
 from spark_pipeline.outputs import StoreOutput, StoreSettings, create_stores
 from spark_pipeline.row_plans import plan_rows
 from spark_pipeline.transfer import DEFAULT_DRIVER_BYTES, PathChooser, TransferPath
-from spark_pipeline.watermark import batch_planned_at, batch_watermark, has_watermark, running_id
+from spark_pipeline.watermark import (
+    batch_planned_at,
+    batch_watermark,
+    has_watermark,
+    is_aggregated,
+    output_mode,
+    running_id,
+)
 
 _LOG = logging.getLogger(__name__)
 _QUERY_ID = "sql.streaming.queryId"
@@ -236,6 +244,11 @@ class LiveStateSink:
         """Take the group over. The stores come first: a query that does not fit them must not stop the one
         that does.
         """
+        check_output_mode(
+            self._outputs,
+            output_mode(frame, run.query_id),
+            is_aggregated=is_aggregated(frame, run.query_id),
+        )
         is_known = not self._needs_watermark or has_watermark(frame, run.query_id)
         definitions = create_stores(
             self._changelog,

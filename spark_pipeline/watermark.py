@@ -1,5 +1,5 @@
-"""What a streaming query plans its batches with: the watermark, and when it planned them; and which run of it
-does so.
+"""What a streaming query plans its batches with: the watermark, and when it planned them; what it declares,
+and which run of it does so.
 
 Spark fixes both before it runs a batch, and keeps them in the metadata of the batch's offsets
 (`batchWatermarkMs`, `batchTimestampMs`): a batch that is run again has what it had. A frame in `foreachBatch`
@@ -8,6 +8,7 @@ does not lead there, but the query's id does: all sessions of a driver share a m
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -48,6 +49,26 @@ def has_watermark(frame: DataFrame, query_id: str) -> bool:
     return _declares_watermark(_running_query(frame, query_id).logicalPlan())
 
 
+def output_mode(frame: DataFrame, query_id: str) -> str:
+    """The output mode of a streaming query, as Spark names it: Append, Update or Complete.
+
+    Args:
+        frame: A batch's frame, in `foreachBatch`.
+        query_id: The query.
+    """
+    return str(_running_query(frame, query_id).outputMode().toString())
+
+
+def is_aggregated(frame: DataFrame, query_id: str) -> bool:
+    """Whether a streaming query aggregates its events, so that Spark has the totals.
+
+    Args:
+        frame: A batch's frame, in `foreachBatch`.
+        query_id: The query.
+    """
+    return _aggregates_stream(_running_query(frame, query_id).logicalPlan())
+
+
 def running_id(frame: DataFrame, query_id: str) -> str | None:
     """The id of the run of a streaming query, new at each start; None where the query does not run.
 
@@ -73,5 +94,16 @@ def _running_query(frame: DataFrame, query_id: str) -> Any:
 def _declares_watermark(plan: Any) -> bool:
     if plan.nodeName() in ("EventTimeWatermark", "UpdateEventTimeWatermarkColumn"):
         return True
+    return any(_declares_watermark(child) for child in _children(plan))
+
+
+def _aggregates_stream(plan: Any) -> bool:
+    """A table that is joined may be aggregated, too, which says nothing of the stream."""
+    if not plan.isStreaming():
+        return False
+    return plan.nodeName() == "Aggregate" or any(_aggregates_stream(child) for child in _children(plan))
+
+
+def _children(plan: Any) -> Iterator[Any]:
     children = plan.children()
-    return any(_declares_watermark(children.apply(number)) for number in range(children.size()))
+    return (children.apply(number) for number in range(children.size()))
