@@ -129,7 +129,7 @@ class BatchRows:
 @dataclass(frozen=True)
 class _StageTask:
     """What one task does: data files from its rows, whose columns come by number and get their names here.
-    Sent to the executors.
+    Sent to the executors, with the identity of the changelog that the driver writes.
 
     Errors that another attempt would meet again come back as rows, so that they reach the user as they are
     and at once; Unavailable is raised, so that Spark tries the task again.
@@ -138,9 +138,11 @@ class _StageTask:
     destination: Destination
     epoch: Epoch
     names: tuple[str, ...]
+    identity: str | None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         try:
+            self.check_changelog()
             files = [
                 self.destination.stage(rows.rename_columns(self.names), self.epoch, _task_name())
                 for rows in _bounded_tables(batches)
@@ -153,6 +155,23 @@ class _StageTask:
         if staged:
             yield pa.RecordBatch.from_pylist(staged, schema=_STAGED_SCHEMA)
         keep_modules()
+
+    def check_changelog(self) -> None:
+        """See that this machine writes where the driver commits: files elsewhere would be lost.
+
+        Raises:
+            InvalidInput: It does not.
+            Unavailable: The changelog cannot be reached.
+        """
+        changelog = self.destination.changelog
+        found = changelog.identity()
+        if found != self.identity:
+            there = "no changelog" if found is None else "another changelog"
+            raise InvalidInput(
+                f"An executor finds {there} at {changelog.uri}: driver and executors have to share it, as an "
+                "object store, or as a directory that is mounted on all of their machines. Nothing of "
+                f"{self.destination.batch_name} was committed."
+            )
 
 
 def _bounded_tables(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
@@ -192,7 +211,7 @@ def stage_from_executors(rows: Sequence[BatchRows], epoch: Epoch) -> list[DataFi
     files: list[DataFile] = []
     for part in rows:
         names = part.frame.columns
-        task = _StageTask(part.destination, epoch, tuple(names))
+        task = _StageTask(part.destination, epoch, tuple(names), part.destination.changelog.identity())
         # PySpark takes names for expressions here: dots, backticks and stars would mean something.
         numbered = part.frame.toDF(*(f"c{number}" for number in range(len(names))))
         for row in numbered.mapInArrow(task, _STAGED_COLUMNS).collect():

@@ -19,6 +19,7 @@ from engine.changelog.history import History
 from engine.changelog.identity import create_identity, read_identity
 from engine.changelog.kept_catalog import CatalogObjects, KeptCatalog
 from engine.changelog.layout import GROUPS_PATH, STORES_PATH, group_path
+from engine.changelog.local_objects import LocalObjects
 from engine.changelog.objects import Objects, open_objects
 from engine.changelog.snapshot import Snapshot, SnapshotRetention, droppable_before
 from engine.changelog.snapshots import Snapshots
@@ -96,7 +97,11 @@ class Changelog:
                 "A changelog at memory:// lives in one process and cannot be sent to another: use a "
                 "directory."
             )
-        return (Changelog.open, (self.uri, self._options))
+        # Whoever opens it may work in another directory, as Spark's executors do.
+        uri = self.uri
+        if isinstance(self.objects, LocalObjects) and not uri.startswith("file:"):
+            uri = str(self.objects.root)
+        return (Changelog.open, (uri, self._options))
 
     def identity(self, *, is_fresh: bool = False) -> str | None:
         """What tells this changelog from any other, drawn at random by the first write; None before that.

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
@@ -12,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
 from engine.changelog import Changelog
 from engine.errors import InvalidInput
 from engine.model.kinds import Behaviour, Retention, Session, Versioned
-from engine.model.schema import StoreName
+from engine.model.schema import StoreName, define_store
 from spark_pipeline import StoreOutput, merged, write_store
 from spark_pipeline.transfer import PathChooser, TransferPath, planned_bytes
 from tests.spark.streams import PATHS, commits, contents, sort_by_key
@@ -95,6 +97,33 @@ def test_a_struct_is_null_whose_fields_are_not(spark: SparkSession, uri: str, pa
         (i,): {"id": i, "a.b": value, "listed": [value], "mapped": [("k", {"id": i, "s": value})]}
         for i, value in enumerate([None, found])
     }
+
+
+def test_executors_find_a_changelog_with_a_relative_path(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_store(spark.range(3), changelog="here", store="numbers", key=["id"], path="executors")
+    assert len(contents((tmp_path / "here").as_uri(), "numbers")) == 3
+
+
+def test_executors_that_see_another_directory_are_told_so(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where a path leads to a disk of each machine's own."""
+    elsewhere = Changelog.open(str(tmp_path / "elsewhere"))
+    for there in ("no changelog", "another changelog"):
+        monkeypatch.setattr(Changelog, "__reduce__", lambda _: (Changelog.open, (elsewhere.uri,)))
+        with pytest.raises(InvalidInput, match=f"An executor finds {there} at .*elsewhere: driver and exec"):
+            write_store(
+                spark.range(3),
+                changelog=str(tmp_path / "here"),
+                store="numbers",
+                key=["id"],
+                path="executors",
+            )
+        assert commits(str(tmp_path / "here"), "numbers") == []
+        elsewhere.create_store(define_store("numbers", pa.schema([("id", pa.int64())]), ["id"]))
 
 
 def test_mismatch_shows_both_definitions(spark: SparkSession, uri: str) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import errno
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -191,5 +192,8 @@ def test_a_relative_path_stays_where_it_was(tmp_path: Path, monkeypatch: pytest.
     changelog = Changelog.open("here")
     (tmp_path / "sub").mkdir()
     monkeypatch.chdir(tmp_path / "sub")
-    open_appender(changelog, [PLAYS])
+    # Spark's executors work elsewhere, too.
+    sent = pickle.loads(pickle.dumps(changelog))
+    open_appender(sent, [PLAYS])
     assert (tmp_path / "here" / "FORMAT").exists()
+    assert [*changelog.definitions()] == [PLAYS.name]
