@@ -98,6 +98,11 @@ def check_first_word(source: SourceText, body: str) -> None:
     if word is None:
         raise InvalidInput("The statement is empty: write one, such as SHOW TABLES.")
     if fold(word[0]) not in _READS:
+        if fold(word[0]) == "show":
+            raise Unsupported(
+                "SHOW is followed by TABLES, STORES, HOSTS, SCHEMAS, DATABASES, STATEMENTS, SESSIONS, or "
+                "COLUMNS FROM and a store, without LIKE, WHERE or LIMIT: information_schema.tables has these."
+            )
         if word[0].isalpha():
             raise Unsupported(
                 f"{word[0].upper()} is not supported: statements only read "

@@ -9,7 +9,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from engine.errors import InvalidInput, LimitExceeded, LivestateError, NotFound
+from engine.errors import InvalidInput, LimitExceeded, LivestateError, NotFound, Unsupported
 from engine.model.kinds import Behaviour, Versioned
 from engine.model.schema import StoreName, define_store
 from engine.model.version import own_version
@@ -168,6 +168,9 @@ def test_tables_of_the_catalog_are_described(service: QueryService) -> None:
         ("SHOW nothing", NotFound, "There is no store nothing"),
         ("SHOW TABLES FROM nothing", NotFound, "There is no schema nothing"),
         ("SHOW SCHEMAS FROM main", InvalidInput, "SHOW SCHEMAS takes no name"),
+        ("SHOW TABLES LIKE 's%'", Unsupported, "without LIKE, WHERE or LIMIT"),
+        ("SHOW HOSTS LIMIT 3", Unsupported, "without LIKE, WHERE or LIMIT"),
+        ("SHOW CREATE TABLE songs", Unsupported, "SHOW is followed by TABLES"),
         ("USE nothing", NotFound, "There is no schema nothing to use"),
         ("SELECT current_schema(1)", InvalidInput, "is not allowed"),
         (f"SELECT {', '.join(['user'] * 101)}", LimitExceeded, "more than 100 times"),
