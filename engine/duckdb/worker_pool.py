@@ -75,6 +75,10 @@ it reads block by block, without the number of their rows.
 """
 WORKER_NICENESS = 5
 """Whoever asks for little goes first."""
+ALLOCATORS = {"ARROW_DEFAULT_MEMORY_POOL": "system", "DUCKDB_JE_MALLOC_CONF": "narenas:1"}
+"""Variables of a process. With one arena, which is there before the process gets its limit, a thread needs no
+other one: the engine's jemalloc ends the process by SIGSEGV where it has no memory for that.
+"""
 CRASH = "The process of a statement was ended by a signal: %s."
 _WANT_OF_MEMORY = (signal.SIGABRT, signal.SIGKILL)
 """How a process ends that is refused memory, or is the system's choice when there is none."""
@@ -126,7 +130,7 @@ class Worker:
                     stdin=their_jobs.fileno(),
                     stdout=subprocess.DEVNULL,
                     pass_fds=[their_inputs.fileno()],
-                    env={**python_environment(), "ARROW_DEFAULT_MEMORY_POOL": "system"},
+                    env={**python_environment(), **ALLOCATORS},
                     # What ends this process's group by a key is not to end its statements one by one.
                     start_new_session=True,
                 )

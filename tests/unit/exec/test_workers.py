@@ -25,6 +25,7 @@ from engine.duckdb.handover import HANDED_BYTES, MOST_LONG_ROWS, MOST_ROWS, rows
 from engine.duckdb.spill import SpillDirectory
 from engine.duckdb.worker_messages import NEXT, EngineSettings, RunJob, decode_failure, encode_failure
 from engine.duckdb.worker_pool import (
+    ALLOCATORS,
     CRASH,
     NO_THREAD_MEMORY,
     WORKER_NICENESS,
@@ -223,6 +224,40 @@ def test_whatever_lacks_memory_says_so() -> None:
         "signal",
     }, said
     assert sum(line.startswith("LimitExceeded") for line in said) > 5
+
+
+def test_a_thread_that_begins_without_memory_ends_no_process() -> None:
+    """Half of these processes ended by SIGSEGV, in the allocator of a thread that had allocated nothing."""
+    ended = subprocess.run(
+        [sys.executable, "-c", THREADS_THAT_LACK_MEMORY],
+        env={**os.environ, **ALLOCATORS},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.stdout.split() == ["0"] * 12, ended.stderr
+
+
+THREADS_THAT_LACK_MEMORY = """
+import os
+from contextlib import suppress
+from engine.deadline import NO_DEADLINE
+from engine.duckdb.engine import Engine
+from engine.duckdb.worker_process import _data_bytes, _limit_memory
+
+for room in range(4, 16):
+    child = os.fork()
+    if not child:
+        engine = Engine(64 << 20, 1, None, None)
+        _limit_memory(_data_bytes() + (room << 20))
+        sql = "SELECT reservoir_quantile(20000, repeat([1], 100), 2147483647)"
+        with suppress(Exception):
+            for _ in engine.run(sql, {}, (), NO_DEADLINE):
+                pass
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    print(status, flush=True)
+"""
 
 
 PROCESSES_THAT_LACK_MEMORY = """
