@@ -130,6 +130,7 @@ def back_up(
         for group in groups:
             reached[group] = yield from copy.copy_group(group, epochs.get(group))
         copy.copy_stores()
+        copy.write_last_commits()
         copy.copy_object(FORMAT_PATH)
     marks.write(Mark(identity, reached, now))
     copy.delete_others()
@@ -178,8 +179,9 @@ def restore(backup: Changelog, changelog: Changelog, epochs: Mapping[GroupName, 
         copy.copy_stores()
         # What a copy that died left goes before anybody can take it for epochs of this changelog.
         copy.delete_others()
-        # Behind this object others may write, and no copy may take that for what it left.
+        # Behind these objects others may write, and no copy may take that for what it left.
         marks.write(Mark(mark.identity, restored=wanted))
+        copy.write_last_commits()
         copy.copy_object(FORMAT_PATH)
         marks.delete()
 
@@ -286,6 +288,7 @@ class _Copy:
         self._target = target
         self._pool = pool
         self._paths: set[str] = set()
+        self._last_commits: dict[GroupName, Link] = {}
 
     def copy_group(self, group: GroupName, epoch: Epoch | None) -> Generator[Progress, None, Epoch]:
         """Copy a store group.
@@ -358,6 +361,8 @@ class _Copy:
         expected = "" if snapshot is None else snapshot.digest
         epochs = [Epoch(epoch) for epoch in range(first, newest.epoch + 1)]
         for links in read_chain(self._source, group, epochs, self._pool):
+            if links[-1].epoch == newest.epoch:
+                self._last_commits[group] = links[-1]
             for link in links:
                 digest = "" if link.commit is None or link.epoch != first else link.commit.digest
                 if link.is_torn or (digest and expected and digest != expected):
@@ -418,8 +423,20 @@ class _Copy:
                 self._copy_file(data_path(group, file.epoch, file.name), file, where)
             else:
                 check_slices(file, file.content, where)
-        self._write(commit_path(group, link.epoch), link.data)
+        path = commit_path(group, link.epoch)
+        if link is self._last_commits.get(group):
+            self._paths.add(path)
+        else:
+            self._write(path, link.data)
         return link.commit.nbytes
+
+    def write_last_commits(self) -> None:
+        """Write the last commit of each group. A job that still runs can commit behind it from then on, as if
+        the changelog had never been away: nothing is deleted any more.
+        """
+        for group, link in self._last_commits.items():
+            if link.data is not None:
+                self._write(commit_path(group, link.epoch), link.data)
 
     def _check_defined(self, files: Collection[DataFile], generation: int, where: str) -> None:
         """See that nothing has rows of a store whose definition was lost."""

@@ -33,6 +33,7 @@ from engine.changelog.data_files import read_slices
 from engine.changelog.definitions import Definitions, missing_definition
 from engine.changelog.floors import Floors
 from engine.changelog.layout import (
+    FORMAT_PATH,
     commit_epoch,
     commit_path,
     data_epoch,
@@ -126,6 +127,10 @@ class Epochs:
 
     def _is_gone(self, epoch: int) -> bool:
         return not self.is_committed(epoch)
+
+    def is_whole(self) -> bool:
+        """Whether the changelog is there: the object that says so comes last where one is restored."""
+        return self._objects.exists(FORMAT_PATH)
 
     def holds(self, epoch: Epoch) -> bool:
         """Whether an epoch has its commit still.

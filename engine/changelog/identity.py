@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from engine.changelog.checksummed_json import seal, unseal
 from engine.changelog.frames import damage_error
-from engine.changelog.layout import FORMAT_PATH, LAYOUT_FORMAT
+from engine.changelog.layout import FORMAT_PATH, LAYOUT_FORMAT, MARKS_PATH
 from engine.changelog.objects import Objects
-from engine.errors import Corrupt, Unsupported
+from engine.errors import Corrupt, Unavailable, Unsupported
 
 
 def create_identity(objects: Objects) -> None:
@@ -23,9 +23,14 @@ def create_identity(objects: Objects) -> None:
 
     Raises:
         Unsupported: The object store does not honour create-only writes.
-        Unavailable: The changelog cannot be reached.
+        Unavailable: The changelog cannot be reached, or a backup is being restored there.
         LimitExceeded: The disk is full.
     """
+    if not objects.exists(FORMAT_PATH) and _is_being_copied(objects):
+        raise Unavailable(
+            "A backup is being copied or restored where the changelog is to be: wait until that is done, or "
+            "go on with it by the same command."
+        )
     document = json.dumps({"format": LAYOUT_FORMAT, "identity": secrets.token_hex(16)}, indent=1)
     marker = [pa.py_buffer(seal(document.encode()))]
     if objects.create(FORMAT_PATH, marker) and objects.create(FORMAT_PATH, marker):
@@ -33,6 +38,14 @@ def create_identity(objects: Objects) -> None:
             "This object store ignores the condition of create-only writes, which epochs rely on: use "
             "another one."
         )
+
+
+def _is_being_copied(objects: Objects) -> bool:
+    """Whether a place has marks of a copy."""
+    try:
+        return next(iter(objects.list(MARKS_PATH)), None) is not None
+    except Unavailable:
+        return False  # who writes there is told more, as that there is no such bucket
 
 
 def read_identity(objects: Objects) -> str | None:

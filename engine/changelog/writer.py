@@ -369,8 +369,13 @@ class Writer:
         lost.
 
         Or it had one, and newer writers have gone on so far that it was dropped: then the newest epoch says
-        who they are.
+        who they are. While the changelog is away, or is being restored, it says nothing.
         """
+        if not self._epochs.is_whole():
+            raise Unavailable(
+                f"The changelog of store group {commit.group} was moved away, or is being restored: make it "
+                "available, and append again."
+            )
         found = self._epochs.read(
             commit.epoch if self._epochs.holds(self._head.epoch) else self._epochs.newest_epoch()
         )

@@ -37,6 +37,7 @@ CALLERS = {
     "engine/changelog/definitions.py: Others keep": "livestate migrate",
     "engine/changelog/definitions.py: The definition of store … was written": "whoever creates the store",
     "engine/changelog/codec.py: What names a staged": "a Spark task",
+    "engine/changelog/identity.py: A backup is being copied": "whoever creates the store, or the job",
     "engine/changelog/local_objects.py: A data file of the changelog exists already": "a Spark task",
     "engine/changelog/rows.py": "whoever appends",
     "engine/changelog/skipping.py": "livestate skip",

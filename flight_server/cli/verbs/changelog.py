@@ -127,7 +127,7 @@ def restore(backup: str, changelog: str, epochs: Sequence[str]) -> None:
 
     Nothing is to be seen of the changelog before all of it is there. It is the same one to hosts: what they
     have built from epochs that the backup lacks they put aside, and build it again. Jobs go on behind the
-    last batch that the backup has, so start them from a checkpoint that is no newer.
+    last batch that the backup has, so start them from a checkpoint that ends there: see docs/backup.md.
 
     \b
     Examples:

@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 
 import pyarrow as pa
@@ -24,10 +25,10 @@ from engine.changelog.layout import (
     snapshots_path,
 )
 from engine.changelog.local_objects import LocalObjects
-from engine.changelog.objects import open_objects
+from engine.changelog.objects import Objects, open_objects
 from engine.changelog.rows import partition_rows
 from engine.changelog.snapshot import HostChecksums
-from engine.errors import Corrupt, InvalidInput, LivestateError, NotFound
+from engine.errors import Corrupt, InvalidInput, LivestateError, NotFound, Unavailable
 from engine.model.migration import parse_changes
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreName
 from tests.support.stopping_objects import Stopped, StoppingObjects
@@ -533,3 +534,71 @@ def test_two_copies_to_one_place(local: Changelog) -> None:
     list(one)
     assert content(backup) == content(local)
     assert finished_mark(backup) is not None
+
+
+class PlaceBeingRestored(StoppingObjects):
+    """A place where somebody else does something before each write of a restore."""
+
+    def __init__(self, objects: Objects, act: Callable[[str], object]) -> None:
+        super().__init__(objects)
+        self._act = act
+
+    def create(self, path: str, chunks: Sequence[pa.Buffer]) -> bool:
+        """See `Objects.create`."""
+        self._act(path)
+        return super().create(path, chunks)
+
+
+@pytest.mark.parametrize("before", ["", STORES_PATH, f"{GROUPS_PATH}/plays/{3:020}"])
+@pytest.mark.parametrize("epochs", [{}, {"plays": 4}])
+def test_a_job_that_runs_while_a_backup_is_restored(
+    local: Changelog, epochs: Mapping[str, int], before: str
+) -> None:
+    """What it has committed is there afterwards: nothing that it is told of is deleted. It tries twice before
+    each of some writes.
+    """
+    appender = open_appender(local, [PLAYS])
+    for song in range(5):
+        appender.append({"plays": rows(song)}, query_id="q", batch_id=song)
+    backup = empty_place()
+    back_up_all(local, backup)
+    local.objects.delete([FORMAT_PATH, *local.objects.list(STORES_PATH), *local.objects.list(GROUPS_PATH)])
+    committed: list[str] = []
+    songs = iter(range(100, 200))
+
+    def append_batches(path: str) -> None:
+        for song in islice(songs, 2 if path.startswith(before) else 0):
+            with suppress(Unavailable):
+                commit = appender.append({"plays": rows(song)}, query_id="q", batch_id=song)
+                committed.append(commit.digest)
+
+    place = Changelog("memory://", {}, PlaceBeingRestored(local.objects, append_batches))
+    list(restore(reopen_place(backup), place, epochs_of(epochs)))
+    append_batches(before)
+    append_batches(before)
+    there = reopen_place(local)
+    newest = there.newest_epoch(GROUP)
+    commits = [there.read_commit(GROUP, Epoch(epoch)) for epoch in range(1, newest + 1)]
+    digests = [commit.digest for commit in commits if commit is not None]
+    assert set(committed) <= set(digests)
+    assert len(committed) >= 2
+    assert [commit.before for commit in commits[1:] if commit is not None] == digests[:-1]
+
+
+def test_a_job_that_starts_while_a_backup_is_restored(local: Changelog) -> None:
+    append(local, range(3))
+    backup, place = empty_place(), empty_place()
+    back_up_all(local, backup)
+    refused: list[str] = []
+
+    def start_job(path: str) -> None:
+        if not path.startswith(MARKS_PATH):
+            with pytest.raises(Unavailable, match="A backup is being copied or restored"):
+                append(reopen_place(place), [100])
+            refused.append(path)
+
+    objects = PlaceBeingRestored(place.objects, start_job)
+    list(restore(reopen_place(backup), Changelog("memory://", {}, objects), {}))
+    assert refused[-1] == FORMAT_PATH
+    assert content(place) == content(local)
+    append(place, [100])
