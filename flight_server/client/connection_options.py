@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from engine.errors import InvalidInput
-from flight_server.client.secret_files import read_secret, read_secret_text
+from flight_server.client.secret_files import check_certificate_key, read_secret, read_secret_text
 
 _SCHEMES = frozenset({"grpc", "grpc+tcp", "grpc+tls", "grpc+unix"})
 _PLACE = re.compile(r"(?:[\w.-]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}", re.ASCII)
@@ -101,7 +101,7 @@ class ConnectionOptions:
             raise InvalidInput("Give the token, or the file that holds it, not both.")
         given = uris.split(",") if isinstance(uris, str) else uris
         scheme = "grpc" if tls_roots is None and certificate is None else "grpc+tls"
-        return ConnectionOptions(
+        options = ConnectionOptions(
             tuple(_complete_uri(uri.strip(), scheme) for uri in given if uri.strip()),
             token if token_file is None else read_token(Path(token_file)),
             b"" if tls_roots is None else read_certificates(Path(tls_roots)),
@@ -111,6 +111,9 @@ class ConnectionOptions:
             b"" if certificate is None else read_certificates(Path(certificate)),
             b"" if key is None else read_secret(Path(key), "The file with the caller's key"),
         )
+        if certificate is not None and key is not None:
+            check_certificate_key(Path(certificate), Path(key))
+        return options
 
     @property
     def authorization(self) -> bytes:

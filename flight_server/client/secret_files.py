@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import ssl
 import stat
 from contextlib import suppress
 from pathlib import Path
@@ -48,6 +49,30 @@ def read_secret_text(file: Path, what: str) -> str:
         return read_secret(file, what).decode()
     except UnicodeDecodeError as error:
         raise InvalidInput(f"{what} is not text in UTF-8.") from error
+
+
+def check_certificate_key(certificate: Path, key: Path) -> None:
+    """See that a key is that of a certificate: gRPC's words for one that is not are about something else.
+
+    Args:
+        certificate: File of PEM certificates; the first is the one that counts.
+        key: File of a PEM key without a password.
+
+    Raises:
+        InvalidInput: The key is another one's, or one of the files is not what it should be.
+    """
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_cert_chain(certificate, key, password=lambda: "")
+    except ssl.SSLError as error:
+        if error.reason == "KEY_VALUES_MISMATCH":
+            raise InvalidInput(
+                "The key is not that of the certificate: give the two that belong together."
+            ) from error
+        raise InvalidInput(
+            "TLS cannot take the certificate and its key: give them in PEM, the key without a password."
+        ) from error
+    except OSError as error:
+        raise InvalidInput(f"The certificate or its key cannot be read: {error.strerror}.") from error
 
 
 def write_secret(file: Path, data: bytes) -> None:

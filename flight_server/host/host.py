@@ -30,7 +30,7 @@ from engine.replica.follower import Follower
 from engine.replica.follower_options import FollowerOptions
 from engine.service import QueryOptions, QueryService
 from flight_server.client.connection_options import ConnectionOptions, can_be_sent, read_certificates
-from flight_server.client.secret_files import read_secret, read_secret_text
+from flight_server.client.secret_files import check_certificate_key, read_secret, read_secret_text
 from flight_server.host.decision_audit import DecisionAudit
 from flight_server.host.event_watch import EventWatch
 from flight_server.host.host_events import LAG_SECONDS, HostEvents
@@ -460,7 +460,7 @@ def _peer_connection(options: HostOptions, authenticator: Authenticator | None) 
             "[security] does not say by what the hosts of the deployment know each other: add peer_token, or "
             "peer_certificate and peer_key."
         )
-    return ConnectionOptions(
+    connection = ConnectionOptions(
         token=read_secret_text(directory / said.peer_token, "The file with the peer token").strip()
         if said.peer_token
         else None,
@@ -468,6 +468,9 @@ def _peer_connection(options: HostOptions, authenticator: Authenticator | None) 
         certificate=read_certificates(directory / said.peer_certificate) if said.peer_certificate else b"",
         key=read_secret(directory / said.peer_key, "The file with the peer's key") if said.peer_key else b"",
     )
+    if connection.certificate:
+        check_certificate_key(directory / said.peer_certificate, directory / said.peer_key)
+    return connection
 
 
 def _follower_options(options: HostOptions) -> FollowerOptions:

@@ -20,7 +20,7 @@ from engine.replica.scrubber import MIB, ScrubOptions
 from engine.replica.snapshot_options import SnapshotOptions
 from engine.service import QueryOptions
 from engine.state.state_options import StateOptions
-from flight_server.client.secret_files import read_secret
+from flight_server.client.secret_files import check_certificate_key, read_secret
 from flight_server.host.host import DEFAULT_PORT, GRACE_SECONDS, HostOptions
 from flight_server.host.ports import free_ports
 from flight_server.server.limits import ServerLimits
@@ -209,6 +209,7 @@ def _options(
             f"The host looks for epochs every {poll_seconds:g} seconds (--poll-interval): --max-lag must be "
             "at least twice that."
         )
+    certificate, key = _certificate_and_key(given)
     return HostOptions(
         changelog=changelog,
         data=data,
@@ -223,8 +224,8 @@ def _options(
         slow_seconds=given.slow_statement or None,
         open_to_all=given.open_to_all,
         insecure=given.insecure,
-        tls_certificate=_bytes(given.tls_certificate),
-        tls_key=b"" if given.tls_key is None else read_secret(given.tls_key, "The file with the host's key"),
+        tls_certificate=certificate,
+        tls_key=key,
         tls_roots=_bytes(given.tls_roots),
         grace_seconds=GRACE_SECONDS if given.grace is None else given.grace,
         http=None if given.http_address is None else parse_http_address(given.http_address),
@@ -284,6 +285,14 @@ def read_deployment(file: Path) -> Deployment:
         raise InvalidInput(f"The deployment file cannot be read: {error.strerror}.") from error
     except UnicodeDecodeError as error:
         raise InvalidInput("The deployment file is not text in UTF-8.") from error
+
+
+def _certificate_and_key(given: ServeArguments) -> tuple[bytes, bytes]:
+    certificate = _bytes(given.tls_certificate)
+    key = b"" if given.tls_key is None else read_secret(given.tls_key, "The file with the host's key")
+    if given.tls_certificate is not None and given.tls_key is not None:
+        check_certificate_key(given.tls_certificate, given.tls_key)
+    return certificate, key
 
 
 def _bytes(file: Path | None) -> bytes:

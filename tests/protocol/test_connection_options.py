@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,8 @@ import pytest
 from engine.errors import InvalidInput
 from flight_server.client.connection_options import ConnectionOptions
 from flight_server.client.secret_files import write_secret
+from flight_server.host.serving import ServeArguments, host_options
+from tests.support.certificate import make_certificate
 
 ROOTS = b"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
 
@@ -83,3 +86,21 @@ def test_files_that_hold_nothing_are_refused(tmp_path: Path) -> None:
         ConnectionOptions(tls_roots=b"x")
     with pytest.raises(InvalidInput, match="not both"):
         ConnectionOptions.read(token="a", token_file=tmp_path / "empty")
+
+
+def test_a_key_of_another_certificate_is_refused_before_anybody_connects_or_listens(tmp_path: Path) -> None:
+    for name in ("ours", "others"):
+        (tmp_path / name).mkdir()
+    ours, others = (make_certificate(tmp_path / name) for name in ("ours", "others"))
+    for each in (ours, others):
+        each.key_file.chmod(0o600)
+    assert ConnectionOptions.read(certificate=ours.chain_file, key=ours.key_file).key == ours.key
+    with pytest.raises(InvalidInput, match="The key is not that of the certificate"):
+        ConnectionOptions.read(certificate=ours.chain_file, key=others.key_file)
+    serve = ServeArguments(changelog="x", data=tmp_path / "data", tls_certificate=ours.chain_file)
+    assert host_options(replace(serve, tls_key=ours.key_file)).tls_key == ours.key
+    with pytest.raises(InvalidInput, match="The key is not that of the certificate"):
+        host_options(replace(serve, tls_key=others.key_file))
+    write_secret(tmp_path / "key", ours.chain)
+    with pytest.raises(InvalidInput, match="give them in PEM, the key without a password"):
+        ConnectionOptions.read(certificate=ours.chain_file, key=tmp_path / "key")
