@@ -141,7 +141,9 @@ def host_options(given: ServeArguments) -> HostOptions:
     if given.host is None:
         raise InvalidInput("A deployment has several hosts: say with --host which of them this is.")
     if given.changelog is not None:
-        raise InvalidInput("The deployment file says which changelog is served: leave --changelog out.")
+        raise InvalidInput(
+            "The deployment file says which changelog it is: leave --changelog out (LIVESTATE_CHANGELOG, too)."
+        )
     if given.advertise is not None:
         raise InvalidInput(
             "What others dial is the host's uri in the deployment file: leave --advertise out. Where the "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import logging
+import math
 import threading
 import time
 from collections import OrderedDict, deque
@@ -292,7 +293,7 @@ class Authenticator:
         delay = self._failed.begin(subject, time.monotonic())
         if delay > 0:
             raise Unauthenticated(
-                f"Too many log-ins of this user have failed: wait {delay:.0f} s and try again."
+                f"Too many log-ins of this user have failed: wait {math.ceil(delay)} s and try again."
             )
         try:
             is_right = is_password(None if user is None else user.password, password)

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from io import FileIO
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from engine.access.principal import Principal
 from engine.errors import InvalidInput, LivestateError
@@ -281,7 +282,8 @@ def peer_of(context: Any) -> str:
     Args:
         context: The call's `flight.ServerCallContext`.
     """
-    return str(context.peer())
+    # gRPC writes the brackets of an IPv6 address as %5B and %5D.
+    return unquote(str(context.peer()))
 
 
 def _open_private(path: str, flags: int) -> int:

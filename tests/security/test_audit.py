@@ -22,13 +22,20 @@ from flight_server.client.client import Client
 from flight_server.client.connection_options import ConnectionOptions
 from flight_server.host.decision_audit import DecisionAudit
 from flight_server.host.host import HostOptions
-from flight_server.server.audit import LONGEST_SQL, AuditLog
+from flight_server.server.audit import LONGEST_SQL, AuditLog, peer_of
 from flight_server.wire.messages import new
 from tests.protocol.test_cluster_hosts import add
 from tests.support.started_host import start_host
 from tests.support.waiting import wait_until
 
 ADDED = parse_changes(["city VARCHAR"], (), (), ())
+
+
+class _CallOverIpv6:
+    """What gRPC says of where a call comes from."""
+
+    def peer(self) -> str:
+        return "ipv6:%5B::1%5D:41588"
 
 
 def lines(file: Path) -> list[dict[str, Any]]:
@@ -312,3 +319,7 @@ def test_a_decision_is_told_once_whatever_its_time_is(tmp_path: Path) -> None:
         (0, None),
         (1, None),
     ]
+
+
+def test_where_a_call_over_ipv6_comes_from_is_an_address() -> None:
+    assert peer_of(_CallOverIpv6()) == "ipv6:[::1]:41588"

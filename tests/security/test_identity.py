@@ -214,7 +214,15 @@ def test_failed_log_ins_slow_the_next_ones_down(authenticator: Authenticator) ->
     for _ in range(FREE_FAILURES):
         with pytest.raises(Unauthenticated, match="are wrong"):
             authenticator.principal_of_headers([basic("ann", "wrong")])
-    with pytest.raises(Unauthenticated, match="Too many log-ins"):
+    with pytest.raises(Unauthenticated, match=r"Too many log-ins .*: wait 1 s"):
+        authenticator.principal_of_headers([basic("ann", PASSWORD)])
+
+
+def test_nobody_is_told_to_wait_for_no_time(
+    authenticator: Authenticator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FailedLogins, "begin", lambda *_: 0.2)
+    with pytest.raises(Unauthenticated, match="wait 1 s and try again"):
         authenticator.principal_of_headers([basic("ann", PASSWORD)])
 
 
