@@ -232,7 +232,8 @@ class ClusterSystem:
                 asked = [(random.choice(piece.hosts), piece.request) for piece in pieces or ()]
             else:
                 endpoints, pieces = service.endpoints(sql, parameters, self._session), None
-                schema = service.prepare(sql, self._session).schema
+                given = None if parameters is None else lambda: parameters
+                schema = service.prepare(sql, self._session, given=given).schema
                 asked = list((endpoints or {}).items())
             if schema is None or (pieces is None and not asked):
                 return None
