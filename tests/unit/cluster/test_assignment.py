@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -84,3 +85,19 @@ def test_stores_with_equally_many_partitions_share_hosts() -> None:
         )
     assert all(assignment.replicas(one, number) == replicas(number, 16, HOSTS, 2) for number in numbers(16))
     assert all(set(order) == set(HOSTS) for order in assignment.order(16))
+
+
+@pytest.mark.parametrize(
+    ("hosts", "count", "replication", "shares"),
+    [
+        ("abc", 8, 2, [8, 7, 1]),
+        ("abc", 64, 2, [44, 40, 44]),
+        ("12", 8, 1, [1, 7]),
+        ("12", 64, 1, [28, 36]),
+    ],
+)
+def test_shares_are_those_of_the_page_on_many_hosts(
+    hosts: str, count: int, replication: int, shares: list[int]
+) -> None:
+    names = [HostName(name) for name in hosts]
+    assert [len(held_partitions(name, count, names, replication)) for name in names] == shares
