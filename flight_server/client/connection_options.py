@@ -204,6 +204,10 @@ def _check_uri(uri: str) -> None:
         is_address = parts.scheme in _SCHEMES and (parts.port is None or parts.hostname is not None)
     except ValueError:
         is_address = False
+    if is_address and "@" in parts.netloc:
+        raise InvalidInput(
+            "The address of a host takes no user and no password: give them beside it, such as with --user."
+        )
     if not is_address or not uri.startswith(f"{parts.scheme}://"):
         raise InvalidInput(
             f"{uri!r} is not the address of a host; write it like localhost:8815 or grpc://127.0.0.1:8815."

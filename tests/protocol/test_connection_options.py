@@ -51,6 +51,13 @@ def test_what_is_no_address_is_refused(uri: str) -> None:
         ConnectionOptions((uri,))
 
 
+@pytest.mark.parametrize("uri", ["grpc://ann:secret@a:1", "grpc+tls://secret@a:1"])
+def test_a_proof_in_an_address_is_refused_and_not_told(uri: str) -> None:
+    with pytest.raises(InvalidInput, match="takes no user and no password") as refusal:
+        ConnectionOptions.read(uri)
+    assert "secret" not in refusal.value.message
+
+
 @pytest.mark.parametrize("token", ["", "a\nb", "ü", "a\0"])
 def test_what_is_no_token_is_refused(token: str) -> None:
     with pytest.raises(InvalidInput, match="token is") as refusal:
