@@ -145,7 +145,15 @@ class Scrubber:
             self._ended_at = time.monotonic()
             is_cancelled = self._status.partitions_done < self._status.partitions
             self._note(is_running=False, is_cancelled=is_cancelled)
-        _log.info("A scrub has ended: %s", self._status)
+        status = self._status
+        _log.info(
+            "A scrub %s: of %d partitions %d were done, of which %d are damaged and %d could not be read.",
+            "was ended before its time" if status.is_cancelled else "has ended",
+            status.partitions,
+            status.partitions_done,
+            len(status.damaged),
+            len(status.unread),
+        )
 
     def _read(self, group: GroupName, store: PartitionStore, begun: float, rate_bytes: float) -> None:
         """Read one partition, no faster than it may be."""
@@ -162,6 +170,7 @@ class Scrubber:
             self._note(damaged=(*self._status.damaged, f"{name} of group {group} is damaged: {error.what}"))
         except LivestateError as error:
             # It was put aside meanwhile, or the disk does not answer.
+            _log.warning("Partition %s of group %s could not be read: %s", name, group, error.message)
             self._note(unread=(*self._status.unread, f"{name} of group {group}: {error.message}"))
 
     def _note(self, **changes: object) -> None:

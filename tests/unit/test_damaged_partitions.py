@@ -4,6 +4,7 @@ while the host serves the rest.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import replace
@@ -171,7 +172,10 @@ def wait_for_scrub(follower: Follower) -> ScrubStatus:
     return follower.scrub_status
 
 
-def test_a_scrub_of_a_whole_host_finds_nothing(changelog: Changelog, tmp_path: Path) -> None:
+def test_a_scrub_of_a_whole_host_finds_nothing(
+    changelog: Changelog, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "engine.replica.scrubber")
     build(changelog, tmp_path / "data")
     with run_follower(changelog, tmp_path / "data") as follower:
         assert follower.scrub().number == 1
@@ -179,6 +183,9 @@ def test_a_scrub_of_a_whole_host_finds_nothing(changelog: Changelog, tmp_path: P
         assert (status.partitions, status.partitions_done) == (PARTITIONS, PARTITIONS)
         assert status.bytes_done >= NUMBERS * 16
         assert not (status.damaged or status.unread or status.is_cancelled)
+        done = f"of {PARTITIONS} partitions {PARTITIONS} were done"
+        ended = f"A scrub has ended: {done}, of which 0 are damaged and 0 could not be read."
+        wait_until(lambda: ended in caplog.messages)
 
 
 @pytest.mark.parametrize("harm", [break_block, lose_open_delta])
