@@ -13,7 +13,13 @@ from textwrap import dedent
 import click
 import pytest
 
+from engine.replica.follower_options import FollowerOptions
+from engine.sql.refused_syntax import MAX_SELECTS
+from engine.sql.tokens import MAX_NESTING, MAX_TABLES, MAX_TOKENS
+from engine.sql.tree_depth import MAX_TERMS
+from engine.state.state_options import StateOptions
 from flight_server.cli.main import main
+from flight_server.server.limits import ServerLimits
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
@@ -249,3 +255,30 @@ def test_words_of_the_glossary_are_there_once() -> None:
     code = "\n".join(path.read_text() for room in ROOMS[:3] for path in (ROOT / room).rglob("*.py"))
     names = [word.strip("`") for word in words if word.startswith("`")]
     assert not [name for name in names if not re.search(rf"\b{name}\b", code)]
+
+
+FOLLOWER, STATE, LIMITS = FollowerOptions(), StateOptions(), ServerLimits()
+
+
+@pytest.mark.parametrize(
+    ("page", "sentence"),
+    [
+        ("host.md", f"applied in pieces of {STATE.apply_bytes >> 20} MiB"),
+        (
+            "host.md",
+            f"readable for {FOLLOWER.retention_seconds:.0f} seconds, {FOLLOWER.retained_epochs} epochs",
+        ),
+        ("host.md", f"{FOLLOWER.retained_bytes >> 20} MiB of what only they need"),
+        ("host.md", f"{FOLLOWER.poll_seconds:g} seconds by default"),
+        ("host.md", f"The default is {FOLLOWER.snapshots.after_bytes >> 20} MiB"),
+        ("store-kinds.md", f"when {STATE.dead_share * 100:.0f} % of their rows are dead"),
+        ("sizing.md", f"cache (`--cache`, {STATE.cache_bytes >> 30} GiB)"),
+        ("many-hosts.md", f"computes {LIMITS.max_statements} statements at once"),
+        ("many-hosts.md", f"{LIMITS.max_waiting:,} statements may wait like this"),
+        ("sql.md", f"| {MAX_NESTING}; {MAX_SELECTS}; {MAX_TABLES:,}; {MAX_TERMS:,}; {MAX_TOKENS:,} |"),
+        ("key-streams.md", f"{LIMITS.max_key_streams} may be open at once"),
+        ("key-streams.md", f"without messages for {LIMITS.max_idle_seconds:.0f} seconds"),
+    ],
+)
+def test_figures_of_pages_are_the_defaults(page: str, sentence: str) -> None:
+    assert sentence in " ".join((ROOT / "docs" / page).read_text().split())
