@@ -11,6 +11,7 @@ from typing import Unpack
 from pyspark.sql import DataFrame
 
 from engine.changelog import Changelog
+from engine.errors import InvalidInput
 from engine.model.retention import microseconds_of_moment
 from engine.model.schema import Epoch, GroupName
 from flight_server.client.connection_options import ConnectionOptions
@@ -71,6 +72,11 @@ def write_store(
         Unavailable: The changelog cannot be reached.
         LimitExceeded: The disk is full.
     """
+    if frame.isStreaming:
+        raise InvalidInput(
+            "write_store is for a batch frame, and this one is a stream: write it with "
+            "foreachBatch(LiveStateSink(…))."
+        )
     output = StoreOutput(store, key, **settings)
     passed = None if watermark is None else microseconds_of_moment(watermark)
     name = GroupName(group if group is not None else store)

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from engine.errors import InvalidInput
 from engine.model.kinds import Function, Merge, MergedColumn
 
 
@@ -33,12 +34,32 @@ def columns(**named: MergedColumn) -> Merge:
 
     Returns:
         The kind, for `StoreOutput` and `LiveStateSink`.
+
+    Raises:
+        InvalidInput: As `named_columns`.
     """
     return Merge(named_columns(**named))
 
 
 def named_columns(**named: MergedColumn) -> tuple[MergedColumn, ...]:
-    """Merged columns for `Session`; arguments as for `columns`."""
+    """Merged columns for `Session`; arguments as for `columns`.
+
+    Raises:
+        InvalidInput: One is none, or does not name columns of the events.
+    """
+    for name, column in named.items():
+        if not isinstance(column, MergedColumn):
+            raise InvalidInput(
+                f"The merged column {name} must be made by one of the functions of merged, such as "
+                f"merged.count(), and not {column!r}."
+            )
+        if not isinstance(column.of, str) or not isinstance(column.by, str):
+            raise InvalidInput(
+                f"The merged column {name} takes the name of a column; for an expression have the output's "
+                "query make one."
+            )
+        if not all(isinstance(rank, int | float) for rank in column.ranks):
+            raise InvalidInput(f"The ranks of the merged column {name} are numbers from 0 to 1, such as 0.5.")
     return tuple(replace(column, name=name) for name, column in named.items())
 
 

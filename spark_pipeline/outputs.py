@@ -123,7 +123,8 @@ class StoreOutput:
     aggregate_first: bool = True
 
     def __post_init__(self) -> None:
-        if isinstance(self.key, str):
+        self._check_types()
+        if isinstance(self.key, str) or not isinstance(self.key, Sequence):
             raise InvalidInput(f"Store {self.store}: the key must be a list of at least one column name.")
         if isinstance(self.partition_by, str):
             raise InvalidInput(f"Store {self.store}: partition_by must be a list of column names.")
@@ -146,6 +147,33 @@ class StoreOutput:
             )
         check_numbers(self.store, self.behaviour)
 
+    def _check_types(self) -> None:
+        """Refuse what would be taken for something else, as any text is for true."""
+        for name in ("is_partial", "is_global", "in_memory", "aggregate_first"):
+            value = getattr(self, name)
+            if not isinstance(value, bool):
+                raise InvalidInput(f"Store {self.store}: {name} must be True or False, and not {value!r}.")
+        if self.query is not None and not callable(self.query):
+            raise InvalidInput(
+                f"Store {self.store}: the query must be a function that takes a batch as a frame and returns "
+                f"one, and not {self.query!r}."
+            )
+
+    def _check_effect(self) -> None:
+        """Refuse settings that the kind of the store has no use for."""
+        is_merged = isinstance(self.kind, Merge | Session)
+        unused = [
+            *(["time"] if self.time and not isinstance(self.kind, Session) else []),
+            *(["is_partial"] if self.is_partial and not is_merged else []),
+            *(["aggregate_first"] if not self.aggregate_first and not is_merged else []),
+        ]
+        if unused:
+            kinds = "session stores" if unused == ["time"] else "stores that merge"
+            raise InvalidInput(
+                f"Store {self.store}: {' and '.join(unused)} would have no effect, being for {kinds}: leave "
+                "that out, or say kind=."
+            )
+
     def _check_kind(self) -> None:
         if not isinstance(self.kind, Kind):
             raise InvalidInput(
@@ -163,6 +191,7 @@ class StoreOutput:
                 f"Store {self.store}: windows are for key-value and merge stores; other kinds have times of "
                 "their own."
             )
+        self._check_effect()
 
     @property
     def tombstones(self) -> str | None:
@@ -205,6 +234,10 @@ class StoreOutput:
             InvalidInput: The rows lack a column that the store's window or kind needs.
         """
         rows = self.query(batch) if self.query is not None else batch
+        if not isinstance(rows, DataFrame):
+            raise InvalidInput(
+                f"Store {self.store}: the query must return a frame, and it returned {rows!r}."
+            )
         if self._merged_kind is not None and self.aggregate_first:
             return partial_rows(
                 rows.select(self._columns_of_rows(rows)),

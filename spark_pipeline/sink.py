@@ -52,6 +52,11 @@ class _Run:
         """The run that a frame is a batch of. A local property of the thread says of which query; the run is
         the job group as well, but a job may have groups of its own.
         """
+        if not hasattr(frame, "_jdf"):
+            raise InvalidInput(
+                "LiveStateSink does not run with Spark Connect, which hides what a batch is planned with: "
+                "start the job where its driver is, with spark-submit or a session without remote(…)."
+            )
         query_id = frame.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
         run_id = None if query_id is None else running_id(frame, query_id)
         if query_id is None or run_id is None:
@@ -178,7 +183,10 @@ class LiveStateSink:
                 f"Each of the stores says for itself what it is: give {', '.join(misplaced)} to its "
                 "StoreOutput."
             )
-        self._outputs = tuple(stores) if store is None else (StoreOutput(store, key, **settings),)
+        listed: tuple[StoreOutput, ...] = () if isinstance(stores, StoreOutput) else tuple(stores)
+        if bool(listed) != bool(stores) or not all(isinstance(each, StoreOutput) for each in listed):
+            raise InvalidInput("stores must be a list of StoreOutput(…): write stores=[StoreOutput(…), …].")
+        self._outputs = listed if store is None else (StoreOutput(store, key, **settings),)
         self._needs_watermark = any(output.goes_by_watermark for output in self._outputs)
         names = [output.store for output in self._outputs]
         if len(set(names)) != len(names):

@@ -272,8 +272,10 @@ def planned_bytes(frame: DataFrame) -> int | None:
         frame: Any frame.
 
     Returns:
-        Bytes; None where it does not know, as for most streams.
+        Bytes; None where it does not know, as for most streams, or does not tell, as with Spark Connect.
     """
+    if not hasattr(frame, "_jdf"):
+        return None
     statistics = frame._jdf.queryExecution().optimizedPlan().stats()  # noqa: SLF001  PySpark has no public way to a plan's statistics
     size = int(statistics.sizeInBytes())
     return size if size < _UNKNOWN_BYTES else None
@@ -288,12 +290,17 @@ class PathChooser:
         unknown: The way of a batch whose size nothing tells.
 
     Raises:
-        InvalidInput: There is no such path.
+        InvalidInput: There is no such path, or the size is no number of bytes.
     """
 
     def __init__(self, path: str, driver_bytes: int, unknown: TransferPath) -> None:
         if path not in tuple(TransferPath):
             raise InvalidInput(f"The path {path!r} is none of {', '.join(TransferPath)}.")
+        if type(driver_bytes) is not int or driver_bytes < 0:
+            raise InvalidInput(
+                f"driver_bytes must be a whole number of bytes, such as {DEFAULT_DRIVER_BYTES}, and not "
+                f"{driver_bytes!r}."
+            )
         self._path = TransferPath(path)
         self._driver_bytes = driver_bytes
         self._unknown = unknown

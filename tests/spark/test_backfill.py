@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import datetime as dt
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
 
 from engine.changelog import Changelog
@@ -189,6 +189,15 @@ def test_every_kind_of_store_is_written(spark: SparkSession, uri: str) -> None:
         ({"kind": Session(1)}, "say with time= which column has the time of the events"),
         ({"kind": merged.columns()}, "a merge store needs at least one merged column"),
         ({"kind": {"n": merged.count()}}, "the kind must be a KeyValue, Merge, Session or Versioned"),
+        ({"is_global": "false"}, "is_global must be True or False, and not 'false'"),
+        ({"in_memory": "no"}, "in_memory must be True or False"),
+        ({"is_partial": 1, "kind": merged.columns(n=merged.count())}, "is_partial must be True or False"),
+        ({"aggregate_first": None, "kind": merged.columns(n=merged.count())}, "aggregate_first must be True"),
+        ({"query": "SELECT 1"}, "the query must be a function that takes a batch"),
+        ({"time": "at"}, "time would have no effect, being for session stores"),
+        ({"time": "at", "kind": Versioned("at")}, "time would have no effect, being for session stores"),
+        ({"is_partial": True}, "is_partial would have no effect, being for stores that merge"),
+        ({"aggregate_first": False, "kind": Versioned("at")}, "aggregate_first would have no effect"),
         ({"partition_by": "k"}, "partition_by must be a list of column names"),
         ({"kind": merged.columns(q=merged.quantiles("n", 1.5))}, "the quantiles of q need ranks from 0 to 1"),
         (
@@ -207,6 +216,38 @@ def test_settings_that_make_no_sense_are_refused_where_they_are_given(
 ) -> None:
     with pytest.raises(InvalidInput, match=words):
         StoreOutput("numbers", ["k"], **output)
+
+
+@pytest.mark.parametrize(
+    ("column", "words"),
+    [
+        ("count", "The merged column n must be made by one of the functions of merged"),
+        (merged.count, "The merged column n must be made by one of the functions of merged"),
+        (merged.sum(F.col), "The merged column n takes the name of a column"),  # type: ignore[arg-type]
+        (merged.last("v", by=1), "The merged column n takes the name of a column"),  # type: ignore[arg-type]
+        (merged.quantiles("v", [0.5, 0.9]), "The ranks of the merged column n are numbers"),  # type: ignore[arg-type]
+    ],
+)
+def test_merged_columns_that_make_no_sense_are_refused(column: Any, words: str) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        merged.columns(n=column)
+
+
+def test_a_stream_is_no_batch_and_leaves_no_store(spark: SparkSession, uri: str) -> None:
+    with pytest.raises(InvalidInput, match="this one is a stream: write it with foreachBatch"):
+        write_store(spark.readStream.format("rate").load(), changelog=uri, store="rate", key=["value"])
+    assert Changelog.open(uri).definitions() == {}
+
+
+def test_a_query_returns_a_frame(spark: SparkSession, uri: str) -> None:
+    with pytest.raises(InvalidInput, match="the query must return a frame, and it returned 3"):
+        write_store(
+            spark.range(3),
+            changelog=uri,
+            store="numbers",
+            key=["id"],
+            query=lambda batch: batch.count(),  # type: ignore[arg-type,return-value]
+        )
 
 
 def test_a_tombstone_column_of_another_type_leaves_no_store(spark: SparkSession, uri: str) -> None:
@@ -242,6 +283,9 @@ class TestPathChooser:
         assert chooser.choose([spark.range(10)]) is TransferPath.EXECUTORS
         chooser.note_size(1 << 20)
         assert chooser.choose([spark.range(10**9)]) is TransferPath.DRIVER
+
+    def test_a_frame_of_spark_connect_tells_no_size(self) -> None:
+        assert planned_bytes(cast("DataFrame", object())) is None
 
     def test_an_asked_for_path_stays(self, spark: SparkSession) -> None:
         chooser = PathChooser("executors", 1 << 40, TransferPath.DRIVER)

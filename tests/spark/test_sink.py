@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
+from typing import cast
 
 import pytest
 from pyspark.errors import StreamingQueryException
@@ -363,6 +364,14 @@ class TestRefusals:
         ({"store": "a", "key": "id", "window": "w"}, "Store a: the key must be a list of at least one"),
         ({"store": "a", "key": ["k"], "mode": "upsert"}, "mode 'upsert' is none of append, update, complete"),
         ({"store": "a", "key": ["k"], "path": "fast"}, "The path 'fast' is none of auto, driver, executors"),
+        (
+            {"store": "a", "key": ["k"], "driver_bytes": "128MB"},
+            "driver_bytes must be a whole number of bytes",
+        ),
+        ({"store": "a", "key": ["k"], "driver_bytes": -1}, "driver_bytes must be a whole number of bytes"),
+        ({"store": "a", "key": None}, "Store a: the key must be a list of at least one column name"),
+        ({"stores": StoreOutput("a", ["k"])}, r"write stores=\[StoreOutput"),
+        ({"stores": ["a"]}, r"write stores=\[StoreOutput"),
         ({"store": "a", "key": ["k"], "changelog": "ftp://host/x"}, "ftp"),
     ],
 )
@@ -377,6 +386,11 @@ def test_a_sink_is_for_streams(plays: FileStream, uri: str) -> None:
     frame = plays.spark.createDataFrame([("a", 1)], "song STRING, user BIGINT")
     with pytest.raises(InvalidInput, match="use write_store"):
         LiveStateSink(changelog=uri, store="plays", key=["song"])(frame, 0)
+
+
+def test_spark_connect_is_refused(uri: str) -> None:
+    with pytest.raises(InvalidInput, match="does not run with Spark Connect"):
+        LiveStateSink(changelog=uri, store="plays", key=["song"])(cast("DataFrame", object()), 0)
 
 
 def test_a_sink_belongs_to_the_query_that_started_last(plays: FileStream, uri: str, tmp_path: Path) -> None:
