@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame
 
 from engine.changelog import Changelog
 from engine.errors import InvalidInput
+from engine.model.kinds import Merge, Session
 from engine.model.retention import microseconds_of_moment
 from engine.model.schema import Epoch, GroupName
 from flight_server.client.connection_options import ConnectionOptions
@@ -22,6 +23,7 @@ from spark_pipeline.row_plans import plan_rows
 from spark_pipeline.transfer import DEFAULT_DRIVER_BYTES, PathChooser, TransferPath
 
 _NOTIFY_SECONDS = 3.0
+_QUERY_ID = "sql.streaming.queryId"
 
 
 def write_store(
@@ -77,7 +79,14 @@ def write_store(
             "write_store is for a batch frame, and this one is a stream: write it with "
             "foreachBatch(LiveStateSink(…))."
         )
+    if not isinstance(take_over, bool):
+        raise InvalidInput(f"take_over must be True or False, and not {take_over!r}.")
     output = StoreOutput(store, key, **settings)
+    if isinstance(output.kind, Merge | Session) and _is_in_batch(frame):
+        raise InvalidInput(
+            f"Store {store} merges what comes, and a batch that Spark runs again would count twice: within "
+            "foreachBatch write it with LiveStateSink, which writes a batch once."
+        )
     passed = None if watermark is None else microseconds_of_moment(watermark)
     name = GroupName(group if group is not None else store)
     chooser = PathChooser(path, driver_bytes, unknown=TransferPath.EXECUTORS)
@@ -98,3 +107,8 @@ def write_store(
         # A script may end right after its write, and the notifiers' threads with it.
         notifier.wait(_NOTIFY_SECONDS)
     return commit.epoch
+
+
+def _is_in_batch(frame: DataFrame) -> bool:
+    """Whether `foreachBatch` of a streaming query is what writes; Spark Connect does not tell."""
+    return hasattr(frame, "_jdf") and frame.sparkSession.sparkContext.getLocalProperty(_QUERY_ID) is not None

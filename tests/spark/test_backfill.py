@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
 
@@ -17,7 +18,7 @@ from engine.model.kinds import Behaviour, Retention, Session, Versioned
 from engine.model.schema import StoreName, define_store
 from spark_pipeline import StoreOutput, merged, write_store
 from spark_pipeline.transfer import PathChooser, TransferPath, planned_bytes
-from tests.spark.streams import PATHS, commits, contents, sort_by_key
+from tests.spark.streams import PATHS, FileStream, commits, contents, drain, sort_by_key
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -237,6 +238,29 @@ def test_a_stream_is_no_batch_and_leaves_no_store(spark: SparkSession, uri: str)
     with pytest.raises(InvalidInput, match="this one is a stream: write it with foreachBatch"):
         write_store(spark.readStream.format("rate").load(), changelog=uri, store="rate", key=["value"])
     assert Changelog.open(uri).definitions() == {}
+
+
+def test_a_store_that_merges_is_written_by_a_sink_in_a_stream(
+    spark: SparkSession, uri: str, tmp_path: Path
+) -> None:
+    stream = FileStream(spark, tmp_path / "numbers", "id BIGINT")
+    stream.add([{"id": 1}])
+
+    def write(batch: DataFrame, _: int) -> None:
+        write_store(batch, changelog=uri, store="plain", key=["id"])
+        write_store(
+            batch, changelog=uri, store="counts", key=["id"], kind=merged.columns(times=merged.count())
+        )
+
+    with pytest.raises(StreamingQueryException, match="Store counts merges what comes"):
+        drain(stream.frame(), write, tmp_path / "checkpoint", "append")
+    assert contents(uri, "plain") == {(1,): {"id": 1}}
+    assert [*Changelog.open(uri).definitions()] == ["plain"]
+
+
+def test_whether_to_take_over_is_no_text(spark: SparkSession, uri: str) -> None:
+    with pytest.raises(InvalidInput, match="take_over must be True or False, and not 'no'"):
+        write_store(spark.range(3), changelog=uri, store="numbers", key=["id"], take_over="no")  # type: ignore[arg-type]
 
 
 def test_a_query_returns_a_frame(spark: SparkSession, uri: str) -> None:
