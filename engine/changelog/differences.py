@@ -70,17 +70,16 @@ def refusal(there: StoreDefinition, asked: StoreDefinition) -> InvalidInput:
         f"Store {there.name} exists and differs. It is: {there.describe()}. Asked for: "
         f"{asked.describe()}. Use the definition that is there"
     )
-    found = {tuple(_changes_by_name(there, asked)), tuple(_changes_by_position(there, asked))}
-    ways = [changes for changes in found if _leads(there, changes, asked)]
+    # A column may have changed its name, or have gone and another one come: that is for the user to say.
+    found = dict.fromkeys((tuple(_changes_by_position(there, asked)), tuple(_changes_by_name(there, asked))))
+    ways = [
+        f"`livestate migrate {shlex.quote(there.name)} {_options(changes)}`"
+        for changes in found
+        if _leads(there, changes, asked)
+    ]
     if not ways:
         return InvalidInput(f"{text}, or another name.")
-    # A column may have gone and another one come, or one may have changed its name: that is for the user to
-    # say.
-    options = f" {_options(ways[0])}" if len(ways) == 1 else ""
-    return InvalidInput(
-        f"{text}, or another name, or change the store: `livestate migrate "
-        f"{shlex.quote(there.name)}{options}`."
-    )
+    return InvalidInput(f"{text}, or another name, or change the store: {', or '.join(ways)}.")
 
 
 def new_store_definition(definition: StoreDefinition, rows: pa.Schema | None = None) -> StoreDefinition:

@@ -270,7 +270,13 @@ def test_a_store_is_found_in_any_of_its_shapes(reopen: Reopen) -> None:
             [("a b", "int64"), ("title", "string"), ("plays", "int32")],
             "`livestate migrate plays --rename 'song=\"a b\"'`",
         ),
-        ([("song", "int64"), ("name", "string"), ("plays", "int32")], "`livestate migrate plays`"),
+        (
+            [("song", "int64"), ("name", "string"), ("plays", "int32")],
+            (
+                "`livestate migrate plays --rename title=name`, or "
+                "`livestate migrate plays --drop title --add 'name VARCHAR'`"
+            ),
+        ),
         # A name in other letters is the same one to statements, and its values stay.
         (
             [("song", "int64"), ("Title", "string"), ("plays", "int32")],
