@@ -107,7 +107,15 @@ def _is_planned_anew(last: CommittedBatch, commit: Commit | None, planned_at: in
 
 
 def _warn_of_gap(run: _Run, last: CommittedBatch | None, batch_id: int) -> None:
-    """A job may leave batches out; else they are lost."""
+    """A job may leave batches out, or begin to write here with a later one; else they are lost."""
+    if last is None and batch_id > 0:
+        _LOG.warning(
+            "The changelog has no batch of query %s, and the next one is %d: unless it wrote elsewhere "
+            "before, this is not the changelog that belongs to its checkpoint, as where a directory is not "
+            "mounted, and the rows of earlier batches are missing.",
+            run.query_id,
+            batch_id,
+        )
     if last is not None and batch_id > last.batch_id + 1:
         _LOG.warning(
             "The changelog has batches of query %s up to %d, and the next one is %d: unless those between "

@@ -222,6 +222,20 @@ def test_a_job_goes_on_behind_a_restored_changelog(numbers: FileStream, uri: str
     assert contents(str(restored), "numbers") == sort_by_key(rows, "number")
 
 
+def test_a_job_that_goes_on_in_an_empty_changelog_is_told(
+    numbers: FileStream, uri: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As where the changelog's directory is not mounted."""
+    checkpoint, empty = tmp_path / "checkpoint", (tmp_path / "empty").as_uri()
+    drain(numbers.frame(), LiveStateSink(changelog=uri, store="a", key=["number"]), checkpoint, "append")
+    assert "this is not the changelog that belongs to its checkpoint" not in caplog.text
+    for number in range(2):
+        numbers.add([{"number": 100 + number, "text": "new"}])
+    drain(numbers.frame(), LiveStateSink(changelog=empty, store="a", key=["number"]), checkpoint, "append")
+    assert caplog.text.count("this is not the changelog that belongs to its checkpoint") == 1
+    assert len(contents(empty, "a")) == 2
+
+
 def test_a_batch_is_given_to_one_sink_once(numbers: FileStream, uri: str, tmp_path: Path) -> None:
     first, second = (LiveStateSink(changelog=uri, group="g", store=store, key=["number"]) for store in "ab")
 
