@@ -206,6 +206,9 @@ def _prepare_place(place: Changelog, marks: _Marks, identity: str) -> None:
         if not _is_empty(place.objects):
             raise InvalidInput(_taken_place(place))
         marks.write(Mark(identity))
+        if not _is_empty(place.objects):  # a job has begun a changelog there before it could see the mark
+            marks.delete()
+            raise InvalidInput(_taken_place(place))
     elif mark.restored is not None and place.objects.exists(FORMAT_PATH):
         raise InvalidInput(_taken_place(place))
     elif mark.identity != identity:

@@ -45,7 +45,8 @@ def _is_being_copied(objects: Objects) -> bool:
     try:
         return next(iter(objects.list(MARKS_PATH)), None) is not None
     except Unavailable:
-        return False  # who writes there is told more, as that there is no such bucket
+        objects.current_time()  # who writes there is told more, as that there is no such bucket
+        raise
 
 
 def read_identity(objects: Objects) -> str | None:

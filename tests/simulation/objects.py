@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from engine.changelog.layout import amendment_path, is_amendment
+from engine.changelog.layout import MARKS_PATH, amendment_path, is_amendment
 from engine.changelog.local_objects import LocalObjects
 from engine.changelog.objects import Objects, open_objects
 from engine.errors import Unavailable
@@ -181,7 +181,7 @@ class HeardObjects:
 
 class RestoredObjects:
     """The objects of a store as a restore writes them, which others see come to be, and which may die; of
-    `Objects` what it uses.
+    `Objects` what it uses. Before its first mark nobody can know of it.
 
     Args:
         objects: The objects.
@@ -196,7 +196,8 @@ class RestoredObjects:
 
     def create(self, path: str, chunks: Sequence[pa.Buffer]) -> bool:
         """See `Objects.create`."""
-        self._life.step()
+        if not path.startswith(MARKS_PATH):
+            self._life.step()
         return self._objects.create(path, chunks)
 
     def delete(self, paths: Collection[str]) -> None:

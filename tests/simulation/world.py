@@ -8,7 +8,7 @@ import os
 import secrets
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import lru_cache
@@ -393,8 +393,8 @@ class World:
             case _:
                 self._have_store_change(what, job)
 
-    def _restore_log(self, objects: dict[str, pa.Buffer]) -> None:
-        """Have the changelog be another one, and all jobs started again."""
+    def _restore_log(self, objects: dict[str, pa.Buffer], running: Collection[Job] = ()) -> None:
+        """Have the changelog be another one, and all jobs started again but those that still run."""
         if self._machine is not None:
             self._machine.life.steps = None
         self.store.restore(objects)
@@ -403,7 +403,8 @@ class World:
             # epochs.
             self._machine.root.sync()
         for each in self._jobs:
-            each.end_term()
+            if each not in running:
+                each.end_term()
 
     def _back_up(self, draw: Random) -> None:
         """Make a backup at the newest epoch or an earlier one, or bring one up to date, or die at it."""
@@ -435,10 +436,12 @@ class World:
         except NotFound:
             assert asked, "a backup is not whole"
             return
-        self._restore_log({})
+        running = [job for job in self._jobs if draw.randrange(2)]
+        self._restore_log({}, running)
+        acknowledged = {digest for job in self._jobs for digest in job.acknowledged}
         self._is_restoring = True
         while self._is_restoring:
-            # Hosts go on meanwhile; jobs begin behind it.
+            # Hosts go on meanwhile, and jobs try to.
             life = Life(draw.choice([draw.randrange(60), None]), self)
             with suppress(Died):
                 objects = RestoredObjects(self.store.objects, life)
@@ -447,6 +450,8 @@ class World:
             self.counts["restore that died"] += self._is_restoring
         self.store.has_news = True
         self.counts["older log"] += 1
+        new = {digest for job in self._jobs for digest in job.acknowledged} - acknowledged
+        assert new <= self._history(), "what was committed while a backup was restored is lost"
 
     def _restore_at(self, backup: Changelog, place: Changelog, epochs: Mapping[GroupName, Epoch]) -> None:
         for _ in restore(Changelog("memory://", {}, backup.objects), place, epochs):
@@ -492,7 +497,7 @@ class World:
         job = draw.choice([each for each in self._jobs if each is not self._acting])
         common = ["read", "read", "append", "follow", "snapshot", "drop", "compact"]
         if self._is_restoring:
-            common = ["read", "follow", "follow", "snapshot", "snapshot", "compact"]
+            common = ["read", "append", "follow", "follow", "snapshot", "snapshot", "compact"]
         has_more = self._stores_draw and not self._is_restoring
         what = draw.choice([*common, *WEIGHTS_OF_STORES] if has_more else common)
         self.counts[f"{what} meanwhile"] += 1

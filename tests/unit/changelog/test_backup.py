@@ -602,3 +602,20 @@ def test_a_job_that_starts_while_a_backup_is_restored(local: Changelog) -> None:
     assert refused[-1] == FORMAT_PATH
     assert content(place) == content(local)
     append(place, [100])
+
+
+def test_a_job_that_starts_as_a_restore_begins(local: Changelog) -> None:
+    """It has its changelog: the restore gives way before it writes anything else."""
+    append(local, range(3))
+    backup, place = empty_place(), empty_place()
+    back_up_all(local, backup)
+
+    def start_job(path: str) -> None:
+        if not paths_of(place):
+            append(reopen_place(place), [100])
+
+    objects = PlaceBeingRestored(place.objects, start_job)
+    with pytest.raises(InvalidInput, match="choose an empty place"):
+        list(restore(reopen_place(backup), Changelog("memory://", {}, objects), {}))
+    assert reopen_place(place).newest_epoch(GROUP) == 2
+    assert not list(place.objects.list(MARKS_PATH))
