@@ -20,9 +20,9 @@ from sqlglot.parser import Parser
 from sqlglot.tokenizer_core import Token
 
 from engine.sql.engine_dialect.literals import merge_literals
-from engine.sql.engine_dialect.made_tokens import HIDDEN, ITSELF, NAMED
+from engine.sql.engine_dialect.made_tokens import ELEMENT, HIDDEN, ITSELF, NAMED
 from engine.sql.engine_dialect.operand_brackets import add_brackets_around_operands
-from engine.sql.engine_dialect.type_names import hide_lists, name_columns
+from engine.sql.engine_dialect.type_names import hide_lists, name_columns, name_elements, show_tuple
 from engine.sql.engine_dialect.value_brackets import add_brackets_around_values
 from engine.sql.engine_dialect.writers import writers
 from engine.sql.numbers import split_numbers
@@ -65,7 +65,7 @@ class _Reader:
 
 def _readable(tokens: Sequence[Token]) -> list[Token]:
     """Tokens with what the parser reads otherwise than DuckDB put in another way."""
-    whole = hide_lists(merge_literals(split_numbers(tokens)))
+    whole = name_elements(hide_lists(merge_literals(split_numbers(tokens))))
     return add_brackets_around_operands(add_brackets_around_values(name_columns(whole)))
 
 
@@ -76,6 +76,8 @@ def _as_written(tree: exp.Expr) -> exp.Expr:
         # Where it looks for the type of a call, the parser reads the name alone.
         if name == ITSELF and node.expressions:
             _replace_by_argument(node)
+        elif name == ELEMENT:
+            show_tuple(node)
         elif name == NAMED:
             value, alias = node.expressions
             node.replace(

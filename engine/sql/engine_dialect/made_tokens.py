@@ -12,6 +12,8 @@ ITSELF = f"{HIDDEN}{HIDDEN}"
 """Names the function that stands for its argument, which is what IN looks into."""
 NAMED = f"{HIDDEN}as"
 """Names the function that stands for a value with a name."""
+ELEMENT = f"{HIDDEN}element"
+"""Names an element of a tuple, which has no name."""
 _NO_NAMES = frozenset({TokenType.STRING, TokenType.NUMBER, TokenType.END})
 _WORD = re.compile(r"\w")
 

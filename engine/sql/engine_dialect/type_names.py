@@ -10,7 +10,7 @@ from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.tokenizer_core import Token, TokenType
 
 from engine.sql.engine_dialect.brackets import CLOSING, brackets_around
-from engine.sql.engine_dialect.made_tokens import HIDDEN, token_near
+from engine.sql.engine_dialect.made_tokens import ELEMENT, HIDDEN, token_near
 
 _PARSER = DuckDB.parser_class
 BEFORE_ARGUMENT = frozenset({TokenType.L_PAREN, TokenType.COMMA})
@@ -23,6 +23,8 @@ _BEFORE_TYPE = _PARSER.ID_VAR_TOKENS | {
     *(TokenType.DCOLON, TokenType.ALIAS, TokenType.DOT, TokenType.IDENTIFIER),
 }
 _CONSTRUCTORS = frozenset({TokenType.ARRAY, TokenType.MAP})
+_CASTS = frozenset({"CAST", "TRY_CAST"})
+_TUPLE = "TUPLE"
 
 
 def hide_lists(tokens: Sequence[Token]) -> list[Token]:
@@ -101,3 +103,59 @@ def _is_column(tokens: Sequence[Token], place: int, around: int) -> bool:
     if before not in BEFORE_ARGUMENT:
         return True
     return around < 1 or tokens[around - 1].token_type not in _PARSER.TYPE_TOKENS
+
+
+def name_elements(tokens: list[Token]) -> list[Token]:
+    """Tokens in which the type TUPLE is a STRUCT whose fields have a name that no text has: the parser takes
+    its types for expressions, and knows few of them so. `show_tuple` takes the name away again.
+
+    Args:
+        tokens: The tokens of a text.
+    """
+    places = [place for place, token in enumerate(tokens[:-1]) if token.text.upper() == _TUPLE]
+    if not places:
+        return tokens
+    around = brackets_around(tokens)
+    opened: set[int] = set()
+    for place in places:
+        if tokens[place + 1].token_type is TokenType.L_PAREN and _is_type(
+            tokens, place, around[place], around[place] in opened
+        ):
+            opened.add(place + 1)
+    made = []
+    for place, token in enumerate(tokens):
+        made.append(token_near(TokenType.STRUCT, "STRUCT", token) if place + 1 in opened else token)
+        if place in opened or (token.token_type is TokenType.COMMA and around[place] in opened):
+            made.append(token_near(TokenType.IDENTIFIER, ELEMENT, token))
+    return made
+
+
+def _is_type(tokens: Sequence[Token], place: int, around: int, is_element: bool) -> bool:
+    """Whether the word at a place, behind which a bracket is opened, is a type: tables can be called so, too.
+
+    Args:
+        tokens: The tokens of a text.
+        place: Of the word.
+        around: Where the bracket around it is opened; -1 for none.
+        is_element: That bracket has the types of a tuple.
+    """
+    before = tokens[place - 1].token_type if place else TokenType.SEMICOLON
+    if before is TokenType.DCOLON or is_element:
+        return True
+    if around < 1:
+        return False
+    opener = tokens[around - 1]
+    if before is TokenType.ALIAS:
+        return opener.text.upper() in _CASTS
+    return opener.token_type in _PARSER.NESTED_TYPE_TOKENS
+
+
+def show_tuple(name: exp.Expr) -> None:
+    """Take the made name of an element of a tuple away: what is left is its type.
+
+    Args:
+        name: The name.
+    """
+    field = name.parent
+    if field is not None and isinstance(kind := field.args.get("kind"), exp.DataType):
+        field.replace(kind)

@@ -23,10 +23,7 @@ def writers() -> dict[type[exp.Expr], _Write]:
         **known,
         exp.BitString: lambda _, node: f"b'{node.this}'",
         exp.BitwiseNot: lambda writer, node: _with_sign("~", writer.sql(node, "this")),
-        # A type, as that of an empty list, whose name is no word.
-        exp.DataType: lambda writer, node: (
-            '"NULL"' if node.this is exp.DataType.Type.NULL else type_text(writer, node)
-        ),
+        exp.DataType: lambda writer, node: _type_text(type_text, writer, node),
         exp.HexString: lambda _, node: f"x'{node.this}'",
         exp.Operator: _operator_text,
         exp.Neg: lambda writer, node: _with_sign("-", writer.sql(node, "this")),
@@ -34,6 +31,16 @@ def writers() -> dict[type[exp.Expr], _Write]:
         exp.Pivot: _pivot_text,
         exp.WithinGroup: _ordered_text,
     }
+
+
+def _type_text(otherwise: _Write, writer: Generator, node: exp.DataType) -> str:
+    if node.this is exp.DataType.Type.NULL:
+        return '"NULL"'  # the type, as that of an empty list, whose name is no word
+    text = otherwise(writer, node)
+    is_tuple = node.this is exp.DataType.Type.STRUCT and any(
+        isinstance(each, exp.DataType) for each in node.expressions
+    )
+    return f"TUPLE{text.removeprefix('STRUCT')}" if is_tuple else text
 
 
 def _with_sign(sign: str, operand: str) -> str:

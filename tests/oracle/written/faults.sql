@@ -143,3 +143,13 @@ SELECT k, string[1] AS a, text[2] AS b, list[1] AS c FROM (SELECT k, usr AS stri
 SELECT range, count(*) FROM (SELECT n AS range FROM plays) WHERE range < 3 GROUP BY range
 ;;
 SELECT k, p.list[1] AS a, p."array"[2] AS b FROM (SELECT k, tags AS list, tags AS "array" FROM plays) p WHERE list[1] = 'a'
+;;
+SELECT b % 3 AS g, arg_min(id, (tz, id)) AS a, max((l, tz)) AS b, max(((tz, 1), 2)) AS c, max((NULL, id)) AS d FROM nums GROUP BY g
+;;
+SELECT n.id, x.r FROM nums n JOIN (SELECT b, max((tz, l)) AS r FROM nums GROUP BY b) x USING (b)
+;;
+SELECT id, (tz, l)::TUPLE(TIMESTAMP WITH TIME ZONE, INTEGER[]) AS a, CAST({'x': (id, [tz])} AS STRUCT(x TUPLE(BIGINT, DATE[]))) AS b FROM nums
+;;
+SELECT id, TRY_CAST((id, b) AS TUPLE(INTEGER, DECIMAL(18, 2))) AS a, NULL::MAP(TUPLE(INT, UUID), INT) AS b FROM nums
+;;
+SELECT tuple.x, y FROM (SELECT id, b FROM nums) AS tuple(x, y) ORDER BY tuple

@@ -445,6 +445,7 @@ def _tree(sql: str, dialect: str) -> Any:
         ("SELECT ", "'a' ", ""),
         ("SELECT ", "INTERVAL '1 day' + ", "1"),
         ("SELECT ", "abs(reverse(", "1"),
+        ("SELECT a::", "TUPLE(TUPLE(INT), ", "INT"),
     ],
     ids=lambda texts: texts[1],
 )
