@@ -144,18 +144,18 @@ class Fragments:
         call = self._calls.begin(ticket.call_id, context, audited)
         with ExitStack() as unless_answered:
             unless_answered.callback(call.end)
-            with self._endpoint_slots.occupy(
+            with self._endpoint_slots.hold(
                 asked.timeout_seconds, share_of(principal), call.is_cancelled
-            ) as waited:
+            ) as slot:
                 call.state = CallState.RUNNING
                 request = replace(
-                    _shorten_timeout(asked, waited, call),
+                    _shorten_timeout(asked, slot.waited, call),
                     scope=principal.scope,
                     engine_limit=principal.engine_limit,
                 )
                 result = self._runner.execute_fragment(request, call.is_cancelled)
                 terms = Terms(self._callers, principal, self._ledger.result_pace(principal))
-                stream = result_stream(result, call, context, terms)
+                stream = result_stream(result, call, context, terms, slot)
             unless_answered.pop_all()
         return stream
 

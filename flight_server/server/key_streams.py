@@ -310,7 +310,6 @@ class KeyStreams:
     ) -> KeyAnswer:
         call = self._calls.begin(b"", context)
         try:
-            # Without `occupy`, which takes ten times as long: a message takes some tens of microseconds.
             with self._slots.hold(timeout_seconds, share, call.is_cancelled) as slot, RIGHT_OF_WAY:
                 if stream.answers_alone:
                     CALL_CORE.stay()

@@ -217,21 +217,20 @@ class Slots:
             with self._lock:
                 _take_one(self._idle, share.owner)
 
-    @contextmanager
-    def occupy(
+    def take(
         self,
         timeout_seconds: float | None = None,
         share: Share = NO_SHARE,
         cancelled: Callable[[], bool] | None = None,
-    ) -> Iterator[float]:
-        """Hold a slot.
+    ) -> float:
+        """Take a slot, to be given back by `give`.
 
         Args:
             timeout_seconds: How long to wait for it; None: as long as anybody.
             share: Whose it is.
             cancelled: Tells whether it is wanted no more, as whoever asked is gone; None if it cannot.
 
-        Yields:
+        Returns:
             Seconds that it took to get it; 0.0 without a wait.
 
         Raises:
@@ -239,19 +238,6 @@ class Slots:
             LimitExceeded: There was none in time, or too many wait already.
             Unavailable: The host is stopping.
         """
-        waited = self.take(timeout_seconds, share, cancelled)
-        try:
-            yield waited
-        finally:
-            self.give(share)
-
-    def take(
-        self,
-        timeout_seconds: float | None = None,
-        share: Share = NO_SHARE,
-        cancelled: Callable[[], bool] | None = None,
-    ) -> float:
-        """Take a slot, to be given back by `give`; otherwise as `occupy`."""
         with self._lock:
             is_entitled = share.limit is None or self._held[share.owner] < share.limit.most
             if self._free and is_entitled and not self._closed:
@@ -270,7 +256,7 @@ class Slots:
         cancelled: Callable[[], bool] | None = None,
     ) -> HeldSlot:
         """Take a slot that several threads may give back, and that its holder can do without for a while;
-        otherwise as `occupy`.
+        otherwise as `take`.
         """
         return HeldSlot(self, share, self.take(timeout_seconds, share, cancelled), cancelled)
 
@@ -279,7 +265,7 @@ class Slots:
 
         Args:
             share: Whose it will be.
-            cancelled: As that of `occupy`.
+            cancelled: As that of `take`.
         """
         return HeldSlot(self, share, 0.0, cancelled, is_held=False)
 

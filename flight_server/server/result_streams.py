@@ -16,6 +16,7 @@ from engine.exec.query_result import QueryMetadata, QueryResult
 from engine.telemetry.statement_ids import StatementScope, statement_id
 from flight_server.server.callers import Callers
 from flight_server.server.ledger import Pace
+from flight_server.server.limits import HeldSlot
 from flight_server.server.running_calls import Call, CallState
 from flight_server.wire.boundary import wire_error
 from flight_server.wire.tickets import METADATA_KEY
@@ -73,8 +74,7 @@ class _Sending:
             size += held if held <= limit_bytes else batch.nbytes
             if size > limit_bytes:
                 return None
-        wait_for_pace(self._terms.pace, self._gathered, self._call)
-        self.close()
+        self._result.close()
         return list(self._gathered)
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
@@ -163,7 +163,9 @@ def catalog_stream(table: pa.Table, call: Call, context: Any, terms: Terms) -> f
     return result_stream(result, call, context, replace(terms, pace=None))
 
 
-def result_stream(result: QueryResult, call: Call, context: Any, terms: Terms) -> flight.FlightDataStream:
+def result_stream(
+    result: QueryResult, call: Call, context: Any, terms: Terms, slot: HeldSlot | None = None
+) -> flight.FlightDataStream:
     """The stream that answers DoGet.
 
     Args:
@@ -171,6 +173,7 @@ def result_stream(result: QueryResult, call: Call, context: Any, terms: Terms) -
         call: Its execution; ended then.
         context: The call's `flight.ServerCallContext`.
         terms: On what terms it is sent.
+        slot: What was held while it was computed: given back before it waits for its pace. None: nothing.
 
     Returns:
         A stream whose schema carries the query's metadata.
@@ -181,10 +184,7 @@ def result_stream(result: QueryResult, call: Call, context: Any, terms: Terms) -
     if result.table is not None:
         if call.audited is not None:
             call.audited.count(result.table.num_rows, result.table_bytes)
-        try:
-            wait_for_pace(terms.pace, [result.table], call)
-        finally:
-            call.end()
+        _hold_back([result.table], call, terms, slot)
         return table_stream(result)
     metadata = {METADATA_KEY: result.metadata.to_json(call.id)}
     schema = result.schema.with_metadata(metadata)
@@ -193,4 +193,17 @@ def result_stream(result: QueryResult, call: Call, context: Any, terms: Terms) -
     if gathered is None:
         call.state = CallState.STREAMING
         return flight.GeneratorStream(schema, sending, WRITE_OPTIONS)
+    _hold_back(gathered, call, terms, slot)
     return flight.RecordBatchStream(pa.Table.from_batches(gathered, schema), WRITE_OPTIONS)
+
+
+def _hold_back(
+    rows: Iterable[pa.RecordBatch | pa.Table], call: Call, terms: Terms, slot: HeldSlot | None
+) -> None:
+    """Wait until all rows of a call may be sent, and end it."""
+    if slot is not None:
+        slot.give()
+    try:
+        wait_for_pace(terms.pace, rows, call)
+    finally:
+        call.end()

@@ -476,7 +476,7 @@ class Statements:
             )
             if call.audited is not None:
                 call.audited.note_result(result)
-            return result_stream(result, call, context, self._terms)
+            return result_stream(result, call, context, self._terms, slot)
 
     def _session(self, statement: Statement) -> Session:
         session = engine_session(statement)

@@ -40,7 +40,7 @@ def test_slots_are_given_in_order() -> None:
     order: list[int] = []
 
     def work(number: int) -> None:
-        with slots.occupy():
+        with slots.hold():
             order.append(number)
 
     assert slots.take() == slots.take() == 0.0
@@ -63,7 +63,7 @@ def test_no_more_than_the_limit_at_once() -> None:
 
     def work(_: int) -> None:
         nonlocal now, most
-        with slots.occupy():
+        with slots.hold():
             with lock:
                 now += 1
                 most = max(most, now)
@@ -78,8 +78,8 @@ def test_no_more_than_the_limit_at_once() -> None:
 
 def test_who_waits_too_long_is_told_the_limit() -> None:
     slots = Slots("max_statements", 1, max_waiting=10, max_wait_seconds=0.02)
-    with slots.occupy() as waited:
-        assert waited == 0.0
+    with slots.hold() as slot:
+        assert slot.waited == 0.0
         with pytest.raises(LimitExceeded, match=r"max_statements.*none ended within 0.01 s"):
             slots.take(0.01)
         with pytest.raises(LimitExceeded, match=r"within 0.02 s"):
@@ -243,7 +243,7 @@ def test_one_with_many_statements_leaves_others_their_share() -> None:
     shares = [Share("dashboard")] * 6 + [Share("ann")] * 2
 
     def work(share: Share) -> None:
-        with slots.occupy(share=share):
+        with slots.hold(share=share):
             order.append(share.owner)
 
     for _ in range(2):

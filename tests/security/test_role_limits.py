@@ -207,20 +207,29 @@ def test_a_role_has_a_queue_of_its_own() -> None:
 def test_a_result_comes_at_the_pace_of_its_role(tmp_path: Path) -> None:
     append(str(tmp_path / "changelog"), TRADES, ROWS)
     token = add_token(tmp_path / "tokens.toml", "ann", ["slow"], {}, None)
+    quick = add_token(tmp_path / "tokens.toml", "bob", ["reader"], {}, None)
     roles = '[roles.slow]\nstores = ["*"]\nmax_result_bytes_per_second = 20000\n'
     (tmp_path / "security.toml").write_text(f'[security]\ntokens = "tokens.toml"\n{roles}')
     options = HostOptions(
-        str(tmp_path / "changelog"), tmp_path / "data", port=0, security=tmp_path / "security.toml"
+        str(tmp_path / "changelog"),
+        tmp_path / "data",
+        port=0,
+        security=tmp_path / "security.toml",
+        limits=ServerLimits(max_statements=1, max_wait_seconds=5.0),
     )
     sql = "SELECT * FROM trades, range(200)"
     with (
         start_host(options) as host,
         Client(ConnectionOptions((host.uri,), token), timeout_seconds=60) as client,
+        Client(ConnectionOptions((host.uri,), quick)) as other,
         ThreadPoolExecutor(1) as pool,
     ):
         client.query(sql).read_all()
         held_back = pool.submit(lambda: client.query(sql).read_all())
         wait_until(lambda: rows_counted(client, sql) == [200 * len(ROWS)])
+        # It holds up its client alone.
+        rows = other.query("SELECT max(range) AS n FROM trades, range(2)").read_all()
+        assert rows.to_pylist() == [{"n": 1}]
         ((call, *_),) = found(client, sql)
         client.query(f"CANCEL '{call}'").read_all()
         with pytest.raises(Cancelled):
