@@ -19,7 +19,7 @@ from engine.processes.right_of_way import RIGHT_OF_WAY
 from engine.service import QueryService, Session
 from flight_server.server.audit import AuditedCall, AuditLog
 from flight_server.server.callers import Callers
-from flight_server.server.ledger import Ledger
+from flight_server.server.ledger import Ledger, Pace
 from flight_server.server.limits import ServerLimits, Share, has_room, share_of
 from flight_server.server.result_streams import WRITE_OPTIONS
 from flight_server.server.running_calls import SECONDS_BETWEEN_QUESTIONS, Calls, stopping_error
@@ -277,7 +277,7 @@ class KeyStreams:
             self._calls.meter.note("keys", None, seconds, rows, answer.nbytes)
             audited.count(rows, answer.nbytes)
             if pace is not None:
-                self._pause(context, pace.take(answer.nbytes))
+                self._pause(context, pace, answer.nbytes)
             try:
                 # It waits while the client reads nothing: so there is never more than one answer here.
                 told = answer_metadata(
@@ -290,13 +290,14 @@ class KeyStreams:
             del answer
             stream.free_answer()
 
-    def _pause(self, context: Any, seconds: float) -> None:
+    def _pause(self, context: Any, pace: Pace, nbytes: int) -> None:
         """Wait before an answer is sent, as long as there is somebody to send it to."""
-        until = time.monotonic() + seconds
+        until = time.monotonic() + pace.take(nbytes)
         while (remaining := until - time.monotonic()) > SECONDS_BETWEEN_QUESTIONS:
             time.sleep(SECONDS_BETWEEN_QUESTIONS)
             self._places.check_open()
             if context.is_cancelled():
+                pace.give_back(nbytes)
                 raise _gone_error()
         time.sleep(max(0.0, remaining))
 

@@ -46,6 +46,11 @@ class Pace:
             self._paid_until = before + amount / self.rate
             return max(0.0, before - now)
 
+    def give_back(self, amount: float) -> None:
+        """Take note that an amount that was taken is not wanted any more. Who waits already waits on."""
+        with self._lock:
+            self._paid_until -= amount / self.rate
+
     def try_take(self, amount: float) -> bool:
         """Take an amount, if there is no need to wait; whether there was none."""
         with self._lock:

@@ -12,6 +12,7 @@ import pyarrow as pa
 from pyarrow import flight
 
 from engine.access.principal import Principal
+from engine.errors import Cancelled
 from engine.exec.query_result import QueryMetadata, QueryResult
 from engine.telemetry.statement_ids import StatementScope, statement_id
 from flight_server.server.callers import Callers
@@ -151,10 +152,16 @@ def wait_for_pace(pace: Pace | None, rows: Iterable[pa.RecordBatch | pa.Table], 
     """
     if pace is None:
         return
-    until = time.monotonic() + pace.take(sum(each.nbytes for each in rows))
-    while (remaining := until - time.monotonic()) > 0:
-        call.check()
-        time.sleep(min(remaining, _LOOK_SECONDS))
+    nbytes = sum(each.nbytes for each in rows)
+    until = time.monotonic() + pace.take(nbytes)
+    try:
+        while (remaining := until - time.monotonic()) > 0:
+            call.check()
+            time.sleep(min(remaining, _LOOK_SECONDS))
+    except Cancelled:
+        # Nothing of it was sent, and others of the principal wait until it is paid for.
+        pace.give_back(nbytes)
+        raise
 
 
 def catalog_stream(table: pa.Table, call: Call, context: Any, terms: Terms) -> flight.FlightDataStream:

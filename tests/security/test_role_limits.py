@@ -31,6 +31,8 @@ from flight_server.host.host import Host, HostOptions
 from flight_server.server.connections import COUNTED_SECONDS, KEPT_SECONDS, MOST_KEPT, Connections
 from flight_server.server.ledger import Ledger, Pace
 from flight_server.server.limits import ServerLimits, Share, Slots
+from flight_server.server.result_streams import wait_for_pace
+from flight_server.server.running_calls import Calls
 from flight_server.server.sessions import TIMEOUT_HEADER
 from flight_server.wire.fragment_messages import FragmentTicket
 from flight_server.wire.messages import new, pack
@@ -175,6 +177,15 @@ def test_a_pace_lets_a_second_through_at_once() -> None:
     assert pace.try_take(60)
     assert not pace.try_take(60)
     assert pace.try_take(40)
+
+
+def test_what_is_cancelled_while_it_waits_need_not_be_paid_for() -> None:
+    pace, call = Pace(100, Clock()), Calls().begin(b"", None)
+    pace.take(200)
+    call.cancel()
+    with pytest.raises(Cancelled):
+        wait_for_pace(pace, [pa.table({"a": pa.array(range(1000), pa.int64())})], call)
+    assert pace.take(1) == pytest.approx(1.0)
 
 
 def test_held_epochs_end() -> None:
