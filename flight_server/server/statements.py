@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import replace
 from typing import Any
@@ -317,8 +317,9 @@ class Statements:
         """
         statement = command.request.statement
         activity = self._activity_of(statement)
-        slot = self._slots.reserve(share_of(self._principal), context.is_cancelled)
-        values = None if activity is not None else self._typed_parameters(command.request, slot)
+        cancelled = context.is_cancelled
+        slot = self._slots.reserve(share_of(self._principal), cancelled)
+        values = None if activity is not None else self._typed_parameters(command.request, slot, cancelled)
         statement = statement if values is None else statement.bind(values)
         if not command.by_partition or activity is not None:
             prepared = self._prepared_statement(statement, context)
@@ -516,11 +517,12 @@ class Statements:
         found = self._json_row(request, call) if self._service.has_peers else None
         if found is not None:
             return found
-        return self._service.execute(
-            statement.sql, self._typed_parameters(request, slot), session, call.is_cancelled, slot=slot
-        )
+        values = self._typed_parameters(request, slot, call.is_cancelled)
+        return self._service.execute(statement.sql, values, session, call.is_cancelled, slot=slot)
 
-    def _typed_parameters(self, request: JsonStatement, slot: HeldSlot) -> pa.RecordBatch | None:
+    def _typed_parameters(
+        self, request: JsonStatement, slot: HeldSlot, cancelled: Callable[[], bool]
+    ) -> pa.RecordBatch | None:
         if not request.parameters:
             return None
         given = request.parameters
@@ -535,6 +537,7 @@ class Statements:
         wanted = self._service.prepare(
             request.statement.sql,
             engine_session(request.statement),
+            cancelled=cancelled,
             slot=slot,
         ).parameters
         if len(given) != len(wanted):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import json
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pyarrow as pa
@@ -17,7 +18,7 @@ from flight_server.host.host import Host
 from flight_server.wire.messages import new, pack
 from tests.protocol.conftest import BIG_ROWS, SONGS
 from tests.support.typed_rows import NOON
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_SECONDS, wait_until
 
 SLOW = "SELECT count(*) FROM big a, big b, big c WHERE a.id + b.id + c.id = -1"
 
@@ -237,3 +238,22 @@ def test_our_client_may_leave_a_result(uri: str, host: Host) -> None:
         rows.close()
         wait_until(lambda: host.running_queries == 0)
         assert client.query("SELECT 1 AS one").read_all().num_rows == 1
+
+
+def test_a_statement_that_waits_to_know_its_parameters_is_cancelled(
+    plain: flight.FlightClient, uri: str
+) -> None:
+    """The columns of a PIVOT are read, from an epoch that does not come."""
+    sql = "PIVOT songs ON title USING sum(plays + $more)"
+    ticket = {"sql": sql, "parameters": {"more": 1}, "min_epoch": 99, "timeout": PATIENCE_SECONDS}
+    with Client(uri) as client, ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(get, plain, ticket)
+
+        def ids() -> list[str]:
+            rows = client.query("SHOW STATEMENTS").read_all().to_pylist()
+            return [row["id"] for row in rows if row["statement"] == sql]
+
+        wait_until(lambda: bool(ids()))
+        client.query(f"CANCEL '{ids()[0]}'").read_all()
+        with pytest.raises(flight.FlightCancelledError, match="was cancelled"):
+            waiting.result(PATIENCE_SECONDS)
