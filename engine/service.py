@@ -453,7 +453,12 @@ class QueryService:
         return self._divider.endpoints(self._query_of(request))
 
     def divide(
-        self, sql: str, parameters: pa.RecordBatch | None = None, session: Session = DEFAULT_SESSION
+        self,
+        sql: str,
+        parameters: pa.RecordBatch | None = None,
+        session: Session = DEFAULT_SESSION,
+        cancelled: Callable[[], bool] | None = None,
+        slot: Slot | None = None,
     ) -> Division:
         """Divide a statement's answer into what a client can read partition by partition.
 
@@ -461,6 +466,8 @@ class QueryService:
             sql: One read-only statement.
             parameters: One row with a column a parameter; None for no parameters.
             session: The client's choices.
+            cancelled: As in `prepare`.
+            slot: As in `prepare`.
 
         Returns:
             Its pieces, good as long as their epochs can be read.
@@ -468,7 +475,8 @@ class QueryService:
         Raises:
             LivestateError: The statement is not valid or cannot be answered, as its kind and message say.
         """
-        request = self._request(sql, parameters, session)
+        deadline = Deadline(self._time_limit(session), cancelled, slot)
+        request = self._requests.make(sql, parameters, session, deadline, None)
         bound = request.statement.bound
         if bound.statement_class is not StatementClass.QUERY or not bound.references:
             return Division({}, None, None)

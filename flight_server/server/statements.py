@@ -17,7 +17,7 @@ from pyarrow import flight
 
 from engine.access.principal import ANYBODY, Permission, Principal
 from engine.cluster.reports import HostName
-from engine.coordinator.division import Piece
+from engine.coordinator.division import Division, Piece
 from engine.deadline import DeadlineWatcher
 from engine.errors import InvalidInput, Unsupported
 from engine.model.read_point import NEWEST, AsOfEpoch
@@ -234,9 +234,7 @@ class Statements:
         known = self._service.prepared_before(statement.sql, session, statement.expected_shapes, given)
         if known is not None:
             return known
-        told = AuditedCall(None, "statement", self._principal, context, statement.sql)
-        call = self._calls.begin(statement.call_id, context, told)
-        call.state = CallState.PLANNING
+        call = self._begin_planning(statement, context)
         try:
             return self._service.prepare(
                 statement.sql,
@@ -245,6 +243,25 @@ class Statements:
                 given,
                 call.is_cancelled,
                 slot=self._slots.reserve(share_of(self._principal), call.is_cancelled),
+            )
+        finally:
+            call.end()
+
+    def _begin_planning(self, statement: Statement, context: Any) -> Call:
+        """Take note that a statement is planned, for whoever asks for it or cancels it."""
+        told = AuditedCall(None, "statement", self._principal, context, statement.sql)
+        call = self._calls.begin(statement.call_id, context, told)
+        call.state = CallState.PLANNING
+        return call
+
+    def _division(
+        self, statement: Statement, values: pa.RecordBatch | None, slot: HeldSlot, context: Any
+    ) -> Division:
+        name_statement(statement_of_call_id(statement.call_id))
+        call = self._begin_planning(statement, context)
+        try:
+            return self._service.divide(
+                statement.sql, values, engine_session(statement), call.is_cancelled, slot
             )
         finally:
             call.end()
@@ -325,7 +342,7 @@ class Statements:
             prepared = self._prepared_statement(statement, context)
             endpoint = flight.FlightEndpoint(execution_ticket(statement.to_bytes(), prepared.shapes), [])
             return flight.FlightInfo(described_schema(prepared), descriptor, [endpoint])
-        division = self._service.divide(statement.sql, values, engine_session(statement))
+        division = self._division(statement, values, slot, context)
         schema = self.schema(statement, context) if division.schema is None else division.schema
         if division.pieces is None:
             epochs = {

@@ -240,20 +240,23 @@ def test_our_client_may_leave_a_result(uri: str, host: Host) -> None:
         assert client.query("SELECT 1 AS one").read_all().num_rows == 1
 
 
-def test_a_statement_that_waits_to_know_its_parameters_is_cancelled(
-    plain: flight.FlightClient, uri: str
-) -> None:
-    """The columns of a PIVOT are read, from an epoch that does not come."""
-    sql = "PIVOT songs ON title USING sum(plays + $more)"
-    ticket = {"sql": sql, "parameters": {"more": 1}, "min_epoch": 99, "timeout": PATIENCE_SECONDS}
+def test_what_waits_for_its_plan_is_seen_and_cancelled(plain: flight.FlightClient, uri: str) -> None:
+    """The columns of a PIVOT are read, from an epoch that does not come; pieces are those of an epoch."""
+    late = {"min_epoch": 99, "timeout": PATIENCE_SECONDS}
+    pivot = {"sql": "PIVOT songs ON title USING sum(plays + $more)", "parameters": {"more": 1}, **late}
+    divided = {"sql": "SELECT * FROM songs", "endpoints": "partitions", **late}
+    command = flight.FlightDescriptor.for_command(json.dumps(divided))
     with Client(uri) as client, ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(get, plain, ticket)
 
-        def ids() -> list[str]:
+        def ids(sql: object) -> list[str]:
             rows = client.query("SHOW STATEMENTS").read_all().to_pylist()
             return [row["id"] for row in rows if row["statement"] == sql]
 
-        wait_until(lambda: bool(ids()))
-        client.query(f"CANCEL '{ids()[0]}'").read_all()
-        with pytest.raises(flight.FlightCancelledError, match="was cancelled"):
-            waiting.result(PATIENCE_SECONDS)
+        for sql, waiting in (
+            (pivot["sql"], pool.submit(get, plain, pivot)),
+            (divided["sql"], pool.submit(plain.get_flight_info, command)),
+        ):
+            wait_until(lambda sql=sql: bool(ids(sql)))  # type: ignore[misc] # mypy gives lambdas with defaults no type
+            client.query(f"CANCEL '{ids(sql)[0]}'").read_all()
+            with pytest.raises(flight.FlightCancelledError, match="was cancelled"):
+                waiting.result(PATIENCE_SECONDS)
