@@ -17,8 +17,10 @@ from engine.deadline import Deadline
 from engine.duckdb.binder import Binder, over_empty_stores
 from engine.duckdb.engine import Outputs
 from engine.duckdb.results import check_travelling_types
+from engine.errors import Unsupported
 from engine.plan.query_text import ReadColumn
 from engine.plan.split.nodes import Fragment
+from engine.plan.split.planner import NotPlannedError
 from engine.sql.bind import StoreReference
 
 
@@ -48,7 +50,8 @@ def fragment_types(
 
     Raises:
         NotBoundError: The engine refuses a text.
-        LivestateError: A column has a type that cannot be sent.
+        NotPlannedError: A fragment's column has a type that cannot be sent: rules know no types.
+        LivestateError: Likewise a column of the merge.
     """
     names = [f'"{fragment.name}"' for fragment in fragments]
     parts = ", ".join(
@@ -63,8 +66,11 @@ def fragment_types(
     found = {}
     for fragment in fragments:
         own = tuple(islice(columns, _width(fragment.tree)))
-        check_travelling_types([column.type for column in own])
-        found[fragment.name] = _outputs(binder, own, deadline)
+        try:
+            check_travelling_types([column.type for column in own])
+            found[fragment.name] = _outputs(binder, own, deadline)
+        except Unsupported as error:
+            raise NotPlannedError(str(error)) from error
     return found, None if merge is None else _outputs(binder, tuple(columns), deadline)
 
 

@@ -153,3 +153,9 @@ SELECT id, (tz, l)::TUPLE(TIMESTAMP WITH TIME ZONE, INTEGER[]) AS a, CAST({'x': 
 SELECT id, TRY_CAST((id, b) AS TUPLE(INTEGER, DECIMAL(18, 2))) AS a, NULL::MAP(TUPLE(INT, UUID), INT) AS b FROM nums
 ;;
 SELECT tuple.x, y FROM (SELECT id, b FROM nums) AS tuple(x, y) ORDER BY tuple
+;;
+SELECT max(n::BIT)::VARCHAR AS a, max(n::VARIANT)::VARCHAR AS c FROM plays WHERE n > 0
+;;
+SELECT max(union_value(x := n))::VARCHAR AS b FROM plays
+;;
+SELECT x::VARCHAR AS a, count(*) AS c FROM (SELECT n::BIT AS x FROM plays) GROUP BY x

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from typing import Any
@@ -110,6 +111,14 @@ def test_a_plan_that_is_refused_is_made_of_pieces(
     _refuse_split(monkeypatch, RULES, error=error)
     for _ in range(2):  # the plan is kept, and the rung counts again
         assert _ask(service, GENRES) == (ANSWER, {"gather pieces": 1})
+
+
+def test_types_that_cannot_be_sent_are_no_surprise(
+    service: QueryService, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING, "engine.exec.fallbacks"):
+        assert _ask(service, "SELECT max(count::BIT)::VARCHAR FROM plays")[1] == {"gather pieces": 1}
+    assert not caplog.messages
 
 
 def test_pieces_that_are_refused_are_gathered_whole(
