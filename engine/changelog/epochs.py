@@ -230,6 +230,10 @@ class Epochs:
         """
         return self._stores.generation(self.group, known)
 
+    def forget_amendments(self) -> None:
+        """Read the group's amendments again: the changelog may have been restored from an older copy."""
+        self._stores.amendments(self.group).forget()
+
     def kept_cutoffs(self, commit: Commit) -> Mapping[StoreName, int]:
         """The cutoffs of a commit that hold for those behind it: a store that was dropped leaves none to the
         next one of its name.

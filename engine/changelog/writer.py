@@ -376,9 +376,10 @@ class Writer:
                 f"The changelog of store group {commit.group} was moved away, or is being restored: make it "
                 "available, and append again."
             )
-        found = self._epochs.read(
-            commit.epoch if self._epochs.holds(self._head.epoch) else self._epochs.newest_epoch()
-        )
+        head, is_there = self._head.epoch, self._epochs.holds(self._head.epoch)
+        if not is_there:
+            self._epochs.forget_amendments()  # a changelog that was restored may have fewer
+        found = self._epochs.read(commit.epoch if is_there else self._epochs.newest_epoch())
         if found is None:
             raise Unavailable(
                 f"Epoch {commit.epoch} of store group {commit.group} cannot be read back: try again later."
@@ -395,6 +396,11 @@ class Writer:
             commit.batch_id,
         ):
             return found
+        if not is_there:
+            raise Unavailable(
+                f"The changelog has lost epoch {head} of store group {commit.group}, or was restored to "
+                f"epoch {found.epoch}: do this append again, and those in between."
+            )
         raise Unavailable(
             f"An earlier append to store group {commit.group} had taken place after all, as epoch "
             f"{found.epoch}: do this one again."

@@ -62,6 +62,11 @@ class Job:
         self._shapes: dict[StoreName, Sequence[StoreDefinition]] = {}
         self._at = 0
 
+    @property
+    def epoch(self) -> Epoch:
+        """The newest epoch that it takes to be its own; 0 where it has no term."""
+        return Epoch(0) if self._writer is None else self._writer.epoch
+
     def end_term(self) -> None:
         """Be started again."""
         self._changelog = self._writer = None

@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from engine.changelog import Changelog, SnapshotRetention, open_appender
+from engine.changelog import Changelog, Inspection, SnapshotRetention, open_appender
 from engine.changelog.backup import Progress, back_up, finished_mark, restore
 from engine.changelog.layout import (
     FORMAT_PATH,
@@ -619,3 +619,19 @@ def test_a_job_that_starts_as_a_restore_begins(local: Changelog) -> None:
         list(restore(reopen_place(backup), Changelog("memory://", {}, objects), {}))
     assert reopen_place(place).newest_epoch(GROUP) == 2
     assert not list(place.objects.list(MARKS_PATH))
+
+
+def test_a_job_that_runs_on_behind_a_restore_has_no_migration_of_before(local: Changelog) -> None:
+    """Its epochs would name one that the changelog has no more, and nobody could read them."""
+    appender = open_appender(local, [PLAYS])
+    appender.append({"plays": rows(0)})
+    backup = empty_place()
+    back_up_all(local, backup)
+    reopen_place(local).migrate_store(PLAYS.name, parse_changes(["rating DOUBLE"], [], [], []))
+    assert appender.append({"plays": rows(1)}).generation == 1
+    local.objects.delete([FORMAT_PATH, *local.objects.list(STORES_PATH), *local.objects.list(GROUPS_PATH)])
+    restore_all(backup, local)
+    with pytest.raises(Unavailable, match=r"has lost epoch 3 .* or was restored to epoch 2"):
+        appender.append({"plays": rows(2)})
+    assert appender.append({"plays": rows(2)}).generation == 0
+    assert [each.faults for each in Inspection(reopen_place(local)).read() if each.faults] == []
