@@ -142,7 +142,7 @@ def host_options(given: ServeArguments) -> HostOptions:
         raise InvalidInput("A deployment has several hosts: say with --host which of them this is.")
     if given.changelog is not None:
         raise InvalidInput(
-            "The deployment file says which changelog it is: leave --changelog out (LIVESTATE_CHANGELOG, too)."
+            "The deployment file says which changelog it is: leave --changelog out, or LIVESTATE_CHANGELOG."
         )
     if given.advertise is not None:
         raise InvalidInput(
