@@ -17,7 +17,7 @@ from pyarrow import flight
 
 from engine.access.principal import ANYBODY, Principal
 from engine.cluster.fragments import FragmentRequest
-from engine.deadline import DeadlineWatcher
+from engine.deadline import Deadline, DeadlineWatcher
 from engine.errors import Cancelled, InvalidInput, Unsupported
 from engine.exec.query_result import QueryResult
 from engine.telemetry.statement_ids import name_statement
@@ -142,6 +142,7 @@ class Fragments:
             meter=self._calls.meter,
         )
         call = self._calls.begin(ticket.call_id, context, audited)
+        deadline = Deadline(asked.timeout_seconds, call.is_cancelled)
         with ExitStack() as unless_answered:
             unless_answered.callback(call.end)
             with self._endpoint_slots.hold(
@@ -154,8 +155,9 @@ class Fragments:
                     engine_limit=principal.engine_limit,
                 )
                 result = self._runner.execute_fragment(request, call.is_cancelled)
-                terms = Terms(self._callers, principal, self._ledger.result_pace(principal))
-                stream = result_stream(result, call, context, terms, slot)
+                pace = self._ledger.result_pace(principal)
+                terms = Terms(self._callers, principal, self._watcher, pace)
+                stream = result_stream(result, call, context, terms, slot, deadline)
             unless_answered.pop_all()
         return stream
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
+from weakref import ref
 
 import pyarrow as pa
 from pyarrow import flight
 
 from engine.access.principal import Principal
+from engine.deadline import NO_DEADLINE, Deadline, DeadlineWatcher, Watch
 from engine.errors import Cancelled
 from engine.exec.query_result import QueryMetadata, QueryResult
 from engine.telemetry.statement_ids import StatementScope, statement_id
@@ -41,20 +44,31 @@ class Terms:
     Attributes:
         callers: Knows whether it may go on: tokens end, and roles change.
         principal: Who.
+        slow_clients: Ends what a client does not read in time.
         pace: How quickly; None: as quickly as it can.
     """
 
     callers: Callers
     principal: Principal
+    slow_clients: DeadlineWatcher
     pace: Pace | None = None
 
 
 class _Sending:
     """The batches of a result. However it ends, read through, given up or failed, the result is closed and
     the call ended.
+
+    A thread that sends to a client which reads nothing cannot be woken: Flight's server has no call for that.
+    So when the time is over, or the call is cancelled, another thread closes the result and ends the call,
+    and the client is told when it reads on.
     """
 
     def __init__(self, result: QueryResult, call: Call, context: Any, terms: Terms) -> None:
+        self._making = threading.Lock()
+        """Held while a batch is made."""
+        self._watch: Watch | None = None
+        self._overdue: Exception | None = None
+        """What the client is told that has read too late."""
         self._terms = terms
         self._result = result
         self._batches = iter(result)
@@ -78,11 +92,35 @@ class _Sending:
         self._result.close()
         return list(self._gathered)
 
+    def watch(self, deadline: Deadline) -> None:
+        """Have it end in time also while its client reads nothing."""
+        sending = ref(self)  # what is watched is forgotten as soon as Flight drops it
+        self._watch = self._terms.slow_clients.watch(deadline, lambda: _end_unread(sending))
+        self._watch.__enter__()
+
+    def end_unread(self) -> None:
+        """End it from another thread, unless a batch is being made: that fails by itself."""
+        if not self._making.acquire(blocking=False):
+            return
+        try:
+            error = None if self._watch is None else self._watch.error
+            if error is None or self._overdue is not None:
+                return
+            self._overdue = self._call.told_error(error)
+            if self._call.audited is not None:
+                self._call.audited.break_off(self._overdue)
+            self._gathered.clear()
+            self.close()
+        finally:
+            self._making.release()
+
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         return self
 
     def __next__(self) -> pa.RecordBatch:
-        with StatementScope(self._call.id):
+        with self._making, StatementScope(self._call.id):
+            if self._overdue is not None:
+                raise wire_error(self._overdue, self._context, streaming=True)
             return self._next_or_error()
 
     def _next_or_error(self) -> pa.RecordBatch:
@@ -120,11 +158,19 @@ class _Sending:
             self._result.close()
         finally:
             self._call.end()
+            if self._watch is not None:
+                self._watch.__exit__(None, None, None)
 
     def __del__(self) -> None:
         # Flight drops the stream of a client that went away, without a word; a generator that never began
         # would not clean up.
         self.close()
+
+
+def _end_unread(sending: ref[_Sending]) -> None:
+    found = sending()
+    if found is not None:
+        found.end_unread()
 
 
 def table_stream(result: QueryResult) -> flight.FlightDataStream:
@@ -171,7 +217,12 @@ def catalog_stream(table: pa.Table, call: Call, context: Any, terms: Terms) -> f
 
 
 def result_stream(
-    result: QueryResult, call: Call, context: Any, terms: Terms, slot: HeldSlot | None = None
+    result: QueryResult,
+    call: Call,
+    context: Any,
+    terms: Terms,
+    slot: HeldSlot | None = None,
+    deadline: Deadline = NO_DEADLINE,
 ) -> flight.FlightDataStream:
     """The stream that answers DoGet.
 
@@ -181,6 +232,7 @@ def result_stream(
         context: The call's `flight.ServerCallContext`.
         terms: On what terms it is sent.
         slot: What was held while it was computed: given back before it waits for its pace. None: nothing.
+        deadline: When it must have been read.
 
     Returns:
         A stream whose schema carries the query's metadata.
@@ -198,6 +250,7 @@ def result_stream(
     sending = _Sending(result, call, context, terms)
     gathered = sending.gather(TABLE_BYTES)
     if gathered is None:
+        sending.watch(deadline)
         call.state = CallState.STREAMING
         return flight.GeneratorStream(schema, sending, WRITE_OPTIONS)
     _hold_back(gathered, call, terms, slot)

@@ -117,7 +117,7 @@ class LivestateServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow 
         self._calls = Calls()
         self._callers = Callers(authenticator, audit)
         limits = limits or ServerLimits()
-        self._arrivals = DeadlineWatcher()
+        self._slow_clients = DeadlineWatcher()
         self._closing: threading.Thread | None = None
         uris = {} if cluster is None else cluster.uris
         ledger = Ledger()
@@ -126,7 +126,7 @@ class LivestateServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow 
             service,
             self._calls,
             limits,
-            self._arrivals,
+            self._slow_clients,
             uris,
             activity,
             self._callers,
@@ -138,7 +138,7 @@ class LivestateServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow 
             fragments or service,
             self._calls,
             limits,
-            self._arrivals,
+            self._slow_clients,
             has_peers=cluster is not None,
             callers=self._callers,
             ledger=ledger,
@@ -230,7 +230,7 @@ class LivestateServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow 
         if not self._calls.close(reason) or not self._key_streams.close(LAST_SECONDS):
             return False
         is_closed = self._close_connections()
-        self._arrivals.close()
+        self._slow_clients.close()
         return is_closed
 
     def _close_connections(self) -> bool:

@@ -18,7 +18,7 @@ from pyarrow import flight
 from engine.access.principal import ANYBODY, Permission, Principal
 from engine.cluster.reports import HostName
 from engine.coordinator.division import Division, Piece
-from engine.deadline import DeadlineWatcher
+from engine.deadline import Deadline, DeadlineWatcher
 from engine.errors import InvalidInput, Unsupported
 from engine.model.read_point import NEWEST, AsOfEpoch
 from engine.processes.call_core import CALL_CORE
@@ -89,7 +89,7 @@ class Statements:
         service: Answers them.
         calls: Knows what runs.
         limits: How many may be computed at once.
-        arrivals: Watches how long parameters take to arrive.
+        slow_clients: Ends what clients send or read too slowly.
         uris: Where the hosts of the deployment are; empty: there is none.
         activity: Answers statements about what goes on.
         callers: Knows who calls.
@@ -103,7 +103,7 @@ class Statements:
         service: QueryService,
         calls: Calls,
         limits: ServerLimits,
-        arrivals: DeadlineWatcher,
+        slow_clients: DeadlineWatcher,
         uris: Mapping[HostName, str],
         activity: Activity,
         callers: Callers,
@@ -115,7 +115,7 @@ class Statements:
         self._slow_seconds = slow_seconds
         self._activity = activity
         self._ledger = ledger
-        self._terms = Terms(callers, ANYBODY)
+        self._terms = Terms(callers, ANYBODY, slow_clients)
         self._principal = ANYBODY
         self._by_principal: dict[int, Statements] = {}
         """Those of principals that asked last, by the id of their object, to which they refer."""
@@ -126,7 +126,7 @@ class Statements:
         self._slots = limits.slots("max_statements", limits.max_statements)
         # A client that is slow to send its values holds up no statement.
         self._binding_slots = limits.slots("max_statements", limits.max_statements)
-        self._arrivals = arrivals
+        self._slow_clients = slow_clients
         self._uris = uris
 
     def for_principal(self, principal: Principal) -> Statements:
@@ -482,6 +482,8 @@ class Statements:
     ) -> flight.FlightDataStream:
         # Whoever reads a large result slowly holds up nobody else.
         share = share_of(self._principal)
+        session = Session(timeout_seconds=statement.timeout_seconds)
+        deadline = Deadline(session.time_limit(self._service.statement_timeout_seconds), call.is_cancelled)
         with self._slots.hold(statement.timeout_seconds, share, call.is_cancelled) as slot:
             call.state = CallState.RUNNING
             if slot.waited:
@@ -494,7 +496,7 @@ class Statements:
             )
             if call.audited is not None:
                 call.audited.note_result(result)
-            return result_stream(result, call, context, self._terms, slot)
+            return result_stream(result, call, context, self._terms, slot, deadline)
 
     def _session(self, statement: Statement) -> Session:
         session = engine_session(statement)
@@ -616,7 +618,7 @@ class Statements:
         seconds = self._limits.upload_seconds(statement.timeout_seconds)
         with (
             self._binding_slots.hold(statement.timeout_seconds, share, context.is_cancelled) as slot,
-            Arrival(self._arrivals, seconds, slot.give) as arrival,
+            Arrival(self._slow_clients, seconds, slot.give) as arrival,
         ):
             values = bound_row(reader, arrival.check)
         bound = statement if values is None else statement.bind(values)
