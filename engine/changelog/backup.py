@@ -171,16 +171,19 @@ def restore(backup: Changelog, changelog: Changelog, epochs: Mapping[GroupName, 
             raise InvalidInput(_taken_place(changelog))
         marks.delete()  # all that was left to be done
         return
+    left = marks.newest_mark()
     _prepare_place(changelog, marks, mark.identity)
     with ThreadPoolExecutor(_REQUESTS, "livestate-restore") as pool:
         copy = _Copy(backup, changelog.objects, pool)
         for group, epoch in wanted.items():
             yield from copy.copy_group(group, epoch)
         copy.copy_stores()
-        # What a copy that died left goes before anybody can take it for epochs of this changelog.
-        copy.delete_others()
-        # Behind these objects others may write, and no copy may take that for what it left.
-        marks.write(Mark(mark.identity, restored=wanted))
+        # Behind the objects that are written after this mark others may write, and no copy may take that for
+        # what it left.
+        if left is None or left.restored != wanted:
+            # What a copy that died left goes before anybody can take it for epochs of this changelog.
+            copy.delete_others()
+            marks.write(Mark(mark.identity, restored=wanted))
         copy.write_last_commits()
         copy.copy_object(FORMAT_PATH)
         marks.delete()

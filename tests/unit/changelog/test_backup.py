@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 
 import pyarrow as pa
@@ -602,6 +602,35 @@ def test_a_job_that_starts_while_a_backup_is_restored(local: Changelog) -> None:
     assert refused[-1] == FORMAT_PATH
     assert content(place) == content(local)
     append(place, [100])
+
+
+def test_what_a_job_commits_between_two_tries_of_a_restore_stays() -> None:
+    """Wherever the first try dies: either nothing is committed, or it stays."""
+    committed = 0
+    for changes in count():
+        place, backup = empty_place(), empty_place()
+        appender = open_appender(place, [PLAYS])
+        for song in range(3):
+            appender.append({"plays": rows(song)})
+        back_up_all(place, backup)
+        gone = [*place.objects.list(STORES_PATH), *place.objects.list(GROUPS_PATH)]
+        place.objects.delete([FORMAT_PATH, *gone])
+        dying = Changelog("memory://", {}, StoppingObjects(place.objects, changes))
+        try:
+            list(restore(reopen_place(backup), dying, {}))
+        except Stopped:
+            pass
+        else:
+            break
+        commit = None
+        with suppress(Unavailable):
+            commit = appender.append({"plays": rows(3)})
+        restore_all(backup, place)
+        if commit is not None:
+            committed += 1
+            there = reopen_place(place).read_commit(GROUP, commit.epoch)
+            assert there is not None and there.digest == commit.digest, changes
+    assert committed
 
 
 def test_a_job_that_starts_as_a_restore_begins(local: Changelog) -> None:
