@@ -264,7 +264,7 @@ class DeadlineWatcher:
         What cannot be asked or interrupted is tried again at the next look, and every other statement is
         looked after meanwhile.
         """
-        for watch in tuple(self._watches):  # what is interrupted may end its watch
+        for watch in self._watches:
             try:
                 watch.error = watch.error or watch.deadline.error()
                 if watch.error is not None:

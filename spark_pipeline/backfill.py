@@ -21,9 +21,9 @@ from spark_pipeline.notify import notifiers_of
 from spark_pipeline.outputs import StoreOutput, StoreSettings, create_stores
 from spark_pipeline.row_plans import plan_rows
 from spark_pipeline.transfer import DEFAULT_DRIVER_BYTES, PathChooser, TransferPath
+from spark_pipeline.watermark import streaming_query_id
 
 _NOTIFY_SECONDS = 3.0
-_QUERY_ID = "sql.streaming.queryId"
 
 
 def write_store(
@@ -82,7 +82,7 @@ def write_store(
     if not isinstance(take_over, bool):
         raise InvalidInput(f"take_over must be True or False, and not {take_over!r}.")
     output = StoreOutput(store, key, **settings)
-    if isinstance(output.kind, Merge | Session) and _is_in_batch(frame):
+    if isinstance(output.kind, Merge | Session) and streaming_query_id(frame) is not None:
         raise InvalidInput(
             f"Store {store} merges what comes, and a batch that Spark runs again would count twice: within "
             "foreachBatch write it with LiveStateSink, which writes a batch once."
@@ -107,8 +107,3 @@ def write_store(
         # A script may end right after its write, and the notifiers' threads with it.
         notifier.wait(_NOTIFY_SECONDS)
     return commit.epoch
-
-
-def _is_in_batch(frame: DataFrame) -> bool:
-    """Whether `foreachBatch` of a streaming query is what writes; Spark Connect does not tell."""
-    return hasattr(frame, "_jdf") and frame.sparkSession.sparkContext.getLocalProperty(_QUERY_ID) is not None

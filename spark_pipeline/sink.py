@@ -29,10 +29,11 @@ from spark_pipeline.watermark import (
     is_aggregated,
     output_mode,
     running_id,
+    streaming_query_id,
+    uses_connect,
 )
 
 _LOG = logging.getLogger(__name__)
-_QUERY_ID = "sql.streaming.queryId"
 
 
 @dataclass(frozen=True)
@@ -52,12 +53,12 @@ class _Run:
         """The run that a frame is a batch of. A local property of the thread says of which query; the run is
         the job group as well, but a job may have groups of its own.
         """
-        if not hasattr(frame, "_jdf"):
+        if uses_connect(frame):
             raise InvalidInput(
                 "LiveStateSink does not run with Spark Connect, which hides what a batch is planned with: "
                 "start the job where its driver is, with spark-submit or a session without remote(…)."
             )
-        query_id = frame.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
+        query_id = streaming_query_id(frame)
         run_id = None if query_id is None else running_id(frame, query_id)
         if query_id is None or run_id is None:
             raise InvalidInput(

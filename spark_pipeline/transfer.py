@@ -23,6 +23,7 @@ from engine.model.schema import Epoch, StoreDefinition
 from flight_server.wire.boundary import error_of_kind, kind_name
 from spark_pipeline.python_workers import keep_modules
 from spark_pipeline.type_mapping import is_required_in_nullable, nullable_type
+from spark_pipeline.watermark import uses_connect
 from spark_pipeline.window_columns import named_column
 
 DEFAULT_DRIVER_BYTES = 128 << 20
@@ -274,7 +275,7 @@ def planned_bytes(frame: DataFrame) -> int | None:
     Returns:
         Bytes; None where it does not know, as for most streams, or does not tell, as with Spark Connect.
     """
-    if not hasattr(frame, "_jdf"):
+    if uses_connect(frame):
         return None
     statistics = frame._jdf.queryExecution().optimizedPlan().stats()  # noqa: SLF001  PySpark has no public way to a plan's statistics
     size = int(statistics.sizeInBytes())

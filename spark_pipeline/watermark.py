@@ -13,6 +13,30 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
+_QUERY_ID = "sql.streaming.queryId"
+
+
+def uses_connect(frame: DataFrame) -> bool:
+    """Whether a frame is one of Spark Connect, which does not tell what it is planned with.
+
+    Args:
+        frame: Any frame.
+    """
+    return not hasattr(frame, "_jdf")
+
+
+def streaming_query_id(frame: DataFrame) -> str | None:
+    """The id of the streaming query whose `foreachBatch` runs in this thread: a local property of the thread.
+    None where there is none, and with Spark Connect.
+
+    Args:
+        frame: Any frame.
+    """
+    if uses_connect(frame):
+        return None
+    found: str | None = frame.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
+    return found
+
 
 def batch_watermark(frame: DataFrame, query_id: str) -> int | None:
     """The watermark of the batch that is being run.

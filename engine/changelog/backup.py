@@ -171,8 +171,7 @@ def restore(backup: Changelog, changelog: Changelog, epochs: Mapping[GroupName, 
             raise InvalidInput(_taken_place(changelog))
         marks.delete()  # all that was left to be done
         return
-    left = marks.newest_mark()
-    _prepare_place(changelog, marks, mark.identity)
+    earlier = _prepare_place(changelog, marks, mark.identity)
     with ThreadPoolExecutor(_REQUESTS, "livestate-restore") as pool:
         copy = _Copy(backup, changelog.objects, pool)
         for group, epoch in wanted.items():
@@ -180,7 +179,7 @@ def restore(backup: Changelog, changelog: Changelog, epochs: Mapping[GroupName, 
         copy.copy_stores()
         # Behind the objects that are written after this mark others may write, and no copy may take that for
         # what it left.
-        if left is None or left.restored != wanted:
+        if earlier is None or earlier.restored != wanted:
             # What a copy that died left goes before anybody can take it for epochs of this changelog.
             copy.delete_others()
             marks.write(Mark(mark.identity, restored=wanted))
@@ -200,9 +199,12 @@ def finished_mark(backup: Changelog) -> Mark | None:
     return None if newest is None or newest.epochs is None else newest
 
 
-def _prepare_place(place: Changelog, marks: _Marks, identity: str) -> None:
+def _prepare_place(place: Changelog, marks: _Marks, identity: str) -> Mark | None:
     """Mark an empty place as one where a copy of a changelog is being made; refuse one that has anything but
     such a copy.
+
+    Returns:
+        How far an earlier copy came; None where there was none.
     """
     mark = marks.newest_mark()
     if mark is None:
@@ -219,6 +221,7 @@ def _prepare_place(place: Changelog, marks: _Marks, identity: str) -> None:
             f"{place.uri} has a copy of another changelog: choose a place of its own; nothing was written "
             "there."
         )
+    return mark
 
 
 def _is_empty(place: Objects) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import deque
@@ -24,6 +25,8 @@ from flight_server.server.limits import HeldSlot
 from flight_server.server.running_calls import Call, CallState
 from flight_server.wire.boundary import wire_error
 from flight_server.wire.tickets import METADATA_KEY
+
+_log = logging.getLogger(__name__)
 
 TABLE_BYTES = 4 << 20
 """Results up to this size are gathered and sent without Python; larger ones are streamed as they are made."""
@@ -99,18 +102,30 @@ class _Sending:
         self._watch.__enter__()
 
     def end_unread(self) -> None:
-        """End it from another thread, unless a batch is being made: that fails by itself."""
-        if not self._making.acquire(blocking=False):
+        """End it from a thread of its own, unless a batch is being made: that fails by itself. For the thread
+        that watches all of them, and must not wait for what one of them has to let go of.
+        """
+        if self._overdue is not None or not self._making.acquire(blocking=False):
             return
         try:
-            error = None if self._watch is None else self._watch.error
-            if error is None or self._overdue is not None:
-                return
-            self._overdue = self._call.told_error(error)
+            assert self._watch is not None and self._watch.error is not None
+            # Before the lock is given back: who reads on must not take some rows for all.
+            self._overdue = overdue = self._call.told_error(self._watch.error)
+            threading.Thread(target=self._close_unread, args=[overdue], name="closing", daemon=True).start()
+        except BaseException:
+            self._overdue = None
+            self._making.release()
+            raise
+
+    def _close_unread(self, told: Exception) -> None:
+        """Close it, and let whoever reads on know: no batch is made meanwhile."""
+        try:
             if self._call.audited is not None:
-                self._call.audited.break_off(self._overdue)
+                self._call.audited.break_off(told)
             self._gathered.clear()
             self.close()
+        except Exception:  # noqa: BLE001 - the top of a thread
+            _log.exception("A result that its client does not read could not be closed.")
         finally:
             self._making.release()
 
