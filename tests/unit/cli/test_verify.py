@@ -34,20 +34,28 @@ TAKING = replace(
 )
 
 
-def append(root: Path, amount: int, numbers: range = range(300)) -> Epoch:
-    rows = pa.table({"account": numbers, "amount": [amount] * len(numbers)})
-    return open_appender(Changelog.open(str(root)), [ACCOUNTS]).append({"accounts": rows}).epoch
+def balances(amount: int, numbers: range = range(300)) -> Mapping[str, pa.Table]:
+    return {"accounts": pa.table({"account": numbers, "amount": [amount] * len(numbers)})}
+
+
+def append(root: Path, amount: int) -> Epoch:
+    """By a job of its own, whose first epoch is empty."""
+    return open_appender(Changelog.open(str(root)), [ACCOUNTS]).append(balances(amount)).epoch
 
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A changelog with small and large epochs and a snapshot, and the data directory of a host."""
+    """A changelog with small and large epochs and a snapshot, and the data directory of a host.
+
+    The job's first epoch is empty. The snapshot is due at epoch 5, and the next one would be at epoch 11.
+    """
     root = tmp_path_factory.mktemp("built")
     changelog = Changelog.open(str(root / "changelog"))
+    job = open_appender(changelog, [ACCOUNTS])
     with run_follower(changelog, root / "data", TAKING) as follower:
-        append(root / "changelog", 0, range(20_000))
+        job.append(balances(0, range(20_000)))
         for amount in range(EPOCHS):
-            newest = append(root / "changelog", amount)
+            newest = job.append(balances(amount)).epoch
             assert follower.wait_for(GROUP, newest, PATIENCE_SECONDS)
         wait_until(lambda: changelog.snapshots(GROUP).epochs() != [])
         assert follower.wait_until_compact(PATIENCE_SECONDS)
