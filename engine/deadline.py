@@ -48,6 +48,20 @@ class Slot(Protocol):
             Unavailable: The host is stopping.
         """
 
+    def lend(self) -> None:
+        """Let others be computed with it until `reclaim`, from any thread; nothing where it is not held."""
+
+    def reclaim(self, until: float | None) -> None:
+        """Have it again, if it is lent.
+
+        Args:
+            until: How long to wait for it, by the monotonic clock; None: as long as anybody.
+
+        Raises:
+            LimitExceeded: There was none in time.
+            Unavailable: The host is stopping.
+        """
+
     def occupy(self, until: float | None) -> AbstractContextManager[None]:
         """Have it for a block; nothing changes where it is held anyway.
 
@@ -110,6 +124,20 @@ class Deadline:
             LivestateError: As `Slot.idle`.
         """
         return nullcontext() if self._slot is None else self._slot.idle(self.at)
+
+    def lend_slot(self) -> None:
+        """Let others be computed while the statement only waits."""
+        if self._slot is not None:
+            self._slot.lend()
+
+    def reclaim_slot(self) -> None:
+        """Hold the slot again, if it is lent.
+
+        Raises:
+            LivestateError: As `Slot.reclaim`.
+        """
+        if self._slot is not None:
+            self._slot.reclaim(self.at)
 
     def occupy_slot(self) -> AbstractContextManager[None]:
         """For a block that reads rows for a statement which is only planned, and holds no slot otherwise.
@@ -176,10 +204,17 @@ def hold_lock(lock: Lock, deadline: Deadline) -> Iterator[None]:
 class Watch:
     """One statement under watch; use as a context around the work that can be interrupted."""
 
-    def __init__(self, watcher: DeadlineWatcher, deadline: Deadline, interrupt: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        watcher: DeadlineWatcher,
+        deadline: Deadline,
+        interrupt: Callable[[], None],
+        look: Callable[[], None],
+    ) -> None:
         self._watcher = watcher
         self.deadline = deadline
         self.interrupt = interrupt
+        self.look = look
         self.error: LivestateError | None = None
         self.has_failed = False
 
@@ -192,11 +227,11 @@ class Watch:
     ) -> None:
         self._watcher.remove(self)
         # It may refer to this watch, and would keep all that it would have ended.
-        self.interrupt = _do_nothing
+        self.interrupt = self.look = _do_nothing
 
 
 def _do_nothing() -> None:
-    """Interrupts a statement that has ended."""
+    """Interrupts, or looks after, a statement that has ended."""
 
 
 class DeadlineWatcher:
@@ -209,17 +244,20 @@ class DeadlineWatcher:
         self._thread: threading.Thread | None = None
         self._stopped = False
 
-    def watch(self, deadline: Deadline, interrupt: Callable[[], None]) -> Watch:
+    def watch(
+        self, deadline: Deadline, interrupt: Callable[[], None], look: Callable[[], None] = _do_nothing
+    ) -> Watch:
         """Prepare to watch a statement.
 
         Args:
             deadline: When it must end.
             interrupt: Ends it, from any thread; called repeatedly until the watch ends, and never afterwards.
+            look: Called each time the statement is looked at that need not end; waits for nothing.
 
         Returns:
             A context; its `error` says why the statement was interrupted, if it was.
         """
-        return Watch(self, deadline, interrupt)
+        return Watch(self, deadline, interrupt, look)
 
     def add(self, watch: Watch) -> None:
         """Begin to watch."""
@@ -269,6 +307,8 @@ class DeadlineWatcher:
                 watch.error = watch.error or watch.deadline.error()
                 if watch.error is not None:
                     watch.interrupt()
+                else:
+                    watch.look()
             except BaseException:  # noqa: BLE001 - the top of the thread that looks after all statements
                 # Each failure once: there is a look every 50 milliseconds.
                 if not watch.has_failed:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import threading
+import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -13,6 +15,7 @@ import pyarrow as pa
 
 from engine.cluster.fragments import FragmentRequest, FragmentRows
 from engine.cluster.reports import HostName
+from engine.deadline import NO_DEADLINE, Deadline
 from engine.errors import (
     Cancelled,
     DeadlineExceeded,
@@ -22,6 +25,8 @@ from engine.errors import (
 )
 from engine.exec.fallbacks import HOST_REFUSALS
 
+LENT_AFTER_SECONDS = 1.0
+"""A statement that has waited for other hosts for so long lends its slot."""
 _MISSING = (Unavailable, NotFound)
 """A store, a partition or an epoch is not there, or the host is not."""
 
@@ -78,10 +83,14 @@ class FragmentRuns:
 
     Args:
         hosts: Where they run.
+        deadline: The statement's; it has the slot.
     """
 
-    def __init__(self, hosts: Hosts) -> None:
+    def __init__(self, hosts: Hosts, deadline: Deadline = NO_DEADLINE) -> None:
         self._hosts = hosts
+        self._deadline = deadline
+        self._waits_since: float | None = None
+        self._begun_here = 0
         self._lock = threading.Lock()
         self._open_runs: Counter[HostName] = Counter()
         self._under_way: dict[int, FragmentRun] = {}
@@ -98,6 +107,40 @@ class FragmentRuns:
     def cause(self) -> BaseException:
         """Why they were ended."""
         return self._cause or Cancelled("The statement was cancelled.")
+
+    def begin_here(self) -> None:
+        """A run on this host is to begin: until `end_here` the statement computes while it waits."""
+        with self._lock:
+            self._begun_here += 1
+
+    def end_here(self) -> None:
+        """A run on this host has given what it was waited for."""
+        with self._lock:
+            self._begun_here -= 1
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """For a block in which the statement waits for its runs: when it is long, and none of them is here,
+        somebody else has its slot meanwhile.
+
+        Raises:
+            LivestateError: As `Deadline.reclaim_slot`, behind a block that does not fail.
+        """
+        with self._lock:
+            self._waits_since = time.monotonic()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._waits_since = None
+        self._deadline.reclaim_slot()
+
+    def lend_slot_if_late(self) -> None:
+        """Lend the statement's slot, if it waits for other hosts for long; from any thread."""
+        with self._lock:
+            since = self._waits_since
+            if since is not None and not self._begun_here and time.monotonic() - since > LENT_AFTER_SECONDS:
+                self._deadline.lend_slot()
 
     def add_end_listener(self, listener: Callable[[], None]) -> None:
         """Call something, from the thread that ends the runs, when they are ended; at once if they were."""

@@ -109,9 +109,10 @@ class PlanRunner:
             runs = self._running.begin(query.deadline, resources)
             try:
                 share = context.shares(text, route.partitions[host])[host]
-                run = runs.open(host, context.request(text, share, {}))
-                stats = FragmentStats("statement", run, 0, 0.0)
-                rows = read_first_batches(stats.count(runs.batches(run)), route)
+                with runs.waiting():
+                    run = runs.open(host, context.request(text, share, {}))
+                    stats = FragmentStats("statement", run, 0, 0.0)
+                    rows = read_first_batches(stats.count(runs.batches(run)), route)
             except RefusedError as refused:
                 raise refused.error from refused
             kept_open = resources.pop_all()

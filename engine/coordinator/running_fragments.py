@@ -36,14 +36,16 @@ class RunningFragments:
             LivestateError: The statement must end now.
         """
         deadline.check()
-        runs = FragmentRuns(self._hosts)
+        runs = FragmentRuns(self._hosts, deadline)
         with self._lock:
             if self._is_closed:
                 raise stopping_error()
             self._running.add(runs)
         resources.callback(self._forget, runs)
         watch: Watch = self._watcher.watch(
-            deadline, lambda: runs.end(watch.error and runs.deadline_error(watch.error))
+            deadline,
+            lambda: runs.end(watch.error and runs.deadline_error(watch.error)),
+            runs.lend_slot_if_late,
         )
         # What is under way ends before the watch does.
         resources.enter_context(watch)

@@ -175,7 +175,7 @@ class Scatter:
 
     def _wait_for_arrivals(self) -> list[_Arrival]:
         """Wait for fragments whose rows have come."""
-        with self._changed:
+        with self._runs.waiting(), self._changed:
             self._changed.wait_for(
                 lambda: self._runs.has_ended or any(not each.missing for each in self._arriving)
             )
@@ -201,24 +201,30 @@ class Scatter:
         with self._changed:
             self._arriving.append(arriving)
         for host, request in requests.items():
+            self._begin_here(host)
             _submit(self._runs, self._threads, host, self._read, arriving, host, request)
 
     def _read(self, arriving: _Arrival, host: HostName, request: FragmentRequest) -> None:
         """Gather one run, or as much of it as is enough."""
-        run, stats = self._begin(arriving.fragment, host, request)
-        rows = rename_columns(stats.count(self._runs.batches(run)), arriving.fragment.outputs.schema)
-        batches: list[pa.RecordBatch] = []
-        rest: list[HostBatches] = []
-        if arriving.table_bytes is None:
-            batches = self._gather_all(arriving.fragment.outputs.schema, rows)
-        else:
-            batches, is_enough = self._gather_enough(arriving, rows)
-            rest = [(host, self._count_batches(rows))] if is_enough else []
+        try:
+            batches, rest = self._read_run(arriving, host, request)
+        finally:
+            self._end_here(host)
         with self._changed:
             arriving.batches += batches
             arriving.rest += rest
             arriving.missing -= 1
             self._changed.notify_all()
+
+    def _read_run(
+        self, arriving: _Arrival, host: HostName, request: FragmentRequest
+    ) -> tuple[list[pa.RecordBatch], list[HostBatches]]:
+        run, stats = self._begin(arriving.fragment, host, request)
+        rows = rename_columns(stats.count(self._runs.batches(run)), arriving.fragment.outputs.schema)
+        if arriving.table_bytes is None:
+            return self._gather_all(arriving.fragment.outputs.schema, rows), []
+        batches, is_enough = self._gather_enough(arriving, rows)
+        return batches, [(host, self._count_batches(rows))] if is_enough else []
 
     def _gather_all(self, schema: pa.Schema, rows: Iterator[pa.RecordBatch]) -> list[pa.RecordBatch]:
         gathered = GatheredRows(schema, self._reservation)
@@ -266,6 +272,14 @@ class Scatter:
             self.stats.append(stats)
         return run, stats
 
+    def _begin_here(self, host: HostName) -> None:
+        if host == self._context.here:
+            self._runs.begin_here()
+
+    def _end_here(self, host: HostName) -> None:
+        if host == self._context.here:
+            self._runs.end_here()
+
     def stream(self, fragment: ReadyFragment) -> Iterator[pa.RecordBatch]:
         """Run a fragment whose rows are the answer.
 
@@ -286,17 +300,22 @@ class Scatter:
         self._runs.add_end_listener(lambda: opened.put(None))
 
         def begin(host: HostName, request: FragmentRequest) -> None:
-            run, stats = self._begin(fragment, host, request)
+            try:
+                run, stats = self._begin(fragment, host, request)
+            finally:
+                self._end_here(host)
             opened.put((host, stats.count(self._runs.batches(run))))
 
         for host, request in requests.items():
+            self._begin_here(host)
             _submit(self._runs, self._threads, host, begin, host, request)
         streams: list[HostBatches] = []
-        while len(streams) < len(requests):
-            found = opened.get()
-            if found is None:
-                raise self._runs.cause
-            streams.append(found)
+        with self._runs.waiting():
+            while len(streams) < len(requests):
+                found = opened.get()
+                if found is None:
+                    raise self._runs.cause
+                streams.append(found)
         self.gather_seconds += time.perf_counter() - begun
         return read_together(self._runs, streams, self._threads)
 

@@ -7,8 +7,10 @@ a store which is being built, nor while a client or a coordinator takes its time
 clients, fragments of coordinators and endpoints of divided results have slots of their own. A statement that
 waits for fragments holds a slot of its host's clients, a fragment one of its host's peers, and a fragment
 waits for nobody but for the inputs that its coordinator has at hand: so there is no cycle in which hosts
-could wait for each other, however many clients there are. What comes with a call takes its slot first, so
-that no more of it is under way than there are slots, and has a time to arrive in.
+could wait for each other, however many clients there are. A statement that waits long for other hosts lends
+its slot, so that a slow host does not stop what does not need it; of its owner's it still counts as one. What
+comes with a call takes its slot first, so that no more of it is under way than there are slots, and has a
+time to arrive in.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from enum import Enum
 from typing import Any
 
 from engine.access.principal import EngineLimit, Limit, LimitName, Principal
@@ -127,10 +130,12 @@ class _Waiting:
 
     Attributes:
         share: Who.
+        is_back: Whether it has lent its slot, and wants it again: it counts as one of its owner's anyway.
         turn: Set when it gets one.
     """
 
     share: Share
+    is_back: bool = False
     turn: threading.Event = field(default_factory=threading.Event)
 
 
@@ -245,7 +250,7 @@ class Slots:
                 self._free -= 1
                 self._held[share.owner] += 1
                 return 0.0
-            place = self._line_up(share)
+            place = self._line_up(_Waiting(share))
         seconds = self._max_wait_seconds if timeout_seconds is None else timeout_seconds
         return self._wait(place, seconds, cancelled)
 
@@ -277,13 +282,77 @@ class Slots:
         """
         with self._lock:
             _take_one(self._held, share.owner)
-            place = next_in_line((each.share for each in self._waiting), self._held)
-            if place is None:
-                self._free += 1
+            self._pass_on()
+
+    def lend(self, share: Share) -> bool:
+        """Let somebody else have a slot, which still counts as one of its owner's.
+
+        Args:
+            share: Whose it is.
+
+        Returns:
+            Whether that is done: as many may do so as may wait for what is to come.
+        """
+        with self._lock:
+            if not has_room(self._idle, share.owner, self._max_waiting):
+                return False
+            self._idle[share.owner] += 1
+            self._pass_on()
+        return True
+
+    def take_back(
+        self, timeout_seconds: float | None, share: Share, cancelled: Callable[[], bool] | None
+    ) -> None:
+        """Wait for a slot in place of one that was lent, which counts as lent until `end_loan`; otherwise as
+        `take`.
+        """
+        with self._lock:
+            if self._free and not self._closed:
+                self._free -= 1
                 return
-            following = self._waiting.pop(place)
+            place = self._line_up(_Waiting(share, is_back=True))
+        seconds = self._max_wait_seconds if timeout_seconds is None else timeout_seconds
+        self._wait(place, seconds, cancelled)
+
+    def end_loan(self, share: Share) -> None:
+        """Take note that somebody has a slot again that was lent.
+
+        Args:
+            share: Who.
+        """
+        with self._lock:
+            _take_one(self._idle, share.owner)
+
+    def hand_on(self) -> None:
+        """Give a slot back that counts as nobody's."""
+        with self._lock:
+            self._pass_on()
+
+    def forget(self, share: Share) -> None:
+        """Take note that a slot that was lent is not wanted back.
+
+        Args:
+            share: Whose it was.
+        """
+        with self._lock:
+            _take_one(self._idle, share.owner)
+            _take_one(self._held, share.owner)
+            if self._free:
+                # Whoever waits while a slot is free may now have one more.
+                self._free -= 1
+                self._pass_on()
+
+    def _pass_on(self) -> None:
+        """Give a slot to whoever's turn it is."""
+        shares = (replace(each.share, limit=None) if each.is_back else each.share for each in self._waiting)
+        place = next_in_line(shares, self._held)
+        if place is None:
+            self._free += 1
+            return
+        following = self._waiting.pop(place)
+        if not following.is_back:
             self._held[following.share.owner] += 1
-            following.turn.set()
+        following.turn.set()
 
     def close(self) -> None:
         """Give no slot any more: who waits is refused, and who has one keeps it."""
@@ -308,9 +377,20 @@ class Slots:
         """How many wait for one."""
         return len(self._waiting)
 
-    def _line_up(self, share: Share) -> _Waiting:
+    def _line_up(self, place: _Waiting) -> _Waiting:
         if self._closed:
             raise stopping_error()
+        if not place.is_back:
+            self._check_room(place.share)
+        self._waiting.append(place)
+        return place
+
+    def _check_room(self, share: Share) -> None:
+        """See that one more may wait.
+
+        Raises:
+            LimitExceeded: Too many wait already.
+        """
         if len(self._waiting) >= self._max_waiting and not has_room(
             Counter(each.share.owner for each in self._waiting), share.owner, self._max_waiting
         ):
@@ -325,9 +405,6 @@ class Slots:
                 f"{share.waiting.role} may have ({LimitName.WAITING.value}): ask again later, or another "
                 "host."
             )
-        place = _Waiting(share)
-        self._waiting.append(place)
-        return place
 
     def _wait(self, place: _Waiting, timeout_seconds: float, cancelled: Callable[[], bool] | None) -> float:
         begun = time.monotonic()
@@ -354,6 +431,11 @@ class Slots:
         return f"The host works on {self._limit} requests of this kind at once ({self._name})"
 
 
+def _seconds_until(until: float | None) -> float | None:
+    """How long it is until then, by the monotonic clock; None for no limit."""
+    return None if until is None else max(0.0, until - time.monotonic())
+
+
 def _wait_for_turn(turn: threading.Event, until: float, cancelled: Callable[[], bool] | None) -> bool:
     """Wait for a turn; whether it is wanted no more."""
     while (remaining := until - time.monotonic()) > 0:
@@ -362,6 +444,14 @@ def _wait_for_turn(turn: threading.Event, until: float, cancelled: Callable[[], 
         if cancelled is not None and cancelled():
             return True
     return False
+
+
+class _State(Enum):
+    """Where a slot is, of somebody who may hold it."""
+
+    GIVEN = "given"
+    HELD = "held"
+    LENT = "lent"
 
 
 class HeldSlot:
@@ -392,7 +482,7 @@ class HeldSlot:
         self._share = share
         self._cancelled = cancelled
         self._lock = threading.Lock()
-        self._is_held = is_held
+        self._state = _State.HELD if is_held else _State.GIVEN
         self.waited = waited
 
     @property
@@ -412,10 +502,33 @@ class HeldSlot:
     def _let_go(self) -> bool:
         """Give it back; whether it was held."""
         with self._lock:
-            is_held, self._is_held = self._is_held, False
-        if is_held:
+            state, self._state = self._state, _State.GIVEN
+        if state is _State.HELD:
             self._slots.give(self._share)
-        return is_held
+        elif state is _State.LENT:
+            self._slots.forget(self._share)
+        return state is not _State.GIVEN
+
+    def lend(self) -> None:
+        """As `Slot.lend`."""
+        with self._lock:
+            if self._state is _State.HELD and self._slots.lend(self._share):
+                self._state = _State.LENT
+
+    def reclaim(self, until: float | None) -> None:
+        """As `Slot.reclaim`."""
+        if self._state is not _State.LENT:
+            return
+        self._slots.take_back(_seconds_until(until), self._share, self._cancelled)
+        with self._lock:
+            is_wanted = self._state is _State.LENT
+            if is_wanted:
+                self._state = _State.HELD
+        if is_wanted:
+            self._slots.end_loan(self._share)
+        else:
+            # Another thread has given it away meanwhile.
+            self._slots.hand_on()
 
     @contextmanager
     def idle(self, until: float | None) -> Iterator[None]:
@@ -429,7 +542,7 @@ class HeldSlot:
     @contextmanager
     def occupy(self, until: float | None) -> Iterator[None]:
         """As `Slot.occupy`."""
-        if self._is_held:
+        if self._state is not _State.GIVEN:
             yield
             return
         self._take(until)
@@ -439,10 +552,9 @@ class HeldSlot:
             self.give()
 
     def _take(self, until: float | None) -> None:
-        remaining = None if until is None else max(0.0, until - time.monotonic())
-        self._slots.take(remaining, self._share, self._cancelled)
+        self._slots.take(_seconds_until(until), self._share, self._cancelled)
         with self._lock:
-            self._is_held = True
+            self._state = _State.HELD
 
     def __enter__(self) -> HeldSlot:
         return self

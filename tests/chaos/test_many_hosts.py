@@ -18,10 +18,12 @@ from engine.errors import Cancelled, LivestateError, Unavailable
 from flight_server.client.client import Client
 from flight_server.server.limits import ServerLimits
 from tests.support.many_hosts import count_running, three_hosts
-from tests.support.plays import ENDLESS, FAN_OUT, ROWS
+from tests.support.plays import COUNT, ENDLESS, FAN_OUT, ROWS
 from tests.support.waiting import wait_until
 
 CLIENTS, QUERIES = 64, 6
+ON_C = "SELECT song, sum(plays) AS n FROM plays WHERE song = {song} GROUP BY song"
+"""A statement that one host answers whole."""
 
 
 @pytest.mark.parametrize(
@@ -121,3 +123,35 @@ def test_what_waits_for_a_slot_is_refused_in_time(tmp_path: Path) -> None:
         client.cancel(b"12345678")
         with pytest.raises(Cancelled):
             asked.result(60)
+
+
+@pytest.mark.parametrize("sql", [COUNT, "SELECT song FROM plays WHERE plays > 1", ON_C])
+def test_who_waits_for_a_slow_host_holds_up_nobody_else(tmp_path: Path, sql: str) -> None:
+    """The slow host is alive, and does not come to what it is asked for: others have its only slot."""
+    limits = ServerLimits(max_statements=1, max_fragments=1, max_wait_seconds=120)
+    with (
+        three_hosts(tmp_path, limits) as hosts,
+        Client(hosts[HostName("a")].uri, timeout_seconds=60) as client,
+        Client(hosts[HostName("b")].uri) as other,
+        ThreadPoolExecutor(2) as pool,
+    ):
+        there = next(song for song in range(ROWS) if _hosts_of(client, song) == ["c"])
+        endless = pool.submit(lambda: other.query(ENDLESS, call_id=b"12345678").read_all())
+        try:
+            wait_until(lambda: all(host.running_queries for host in hosts.values()))
+            slow = pool.submit(lambda: client.query(sql.format(song=there)).read_all().num_rows)
+            wait_until(lambda: hosts[HostName("a")].running_queries == 2)
+            assert client.query("SELECT 1 + 1 AS n").read_all()["n"].to_pylist() == [2]
+            assert not slow.done()
+        finally:
+            other.cancel(b"12345678")
+        with pytest.raises(Cancelled):
+            endless.result(60)
+        assert slow.result(60) > 0
+
+
+def _hosts_of(client: Client, song: int) -> list[str]:
+    rows = client.query(ON_C.format(song=song))
+    rows.read_all()
+    found: list[str] = rows.metadata["hosts"]
+    return found

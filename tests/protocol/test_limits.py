@@ -313,3 +313,47 @@ def test_a_role_has_a_limit_of_its_own() -> None:
         slots.give(share)
         assert waiting.result(60) > 0
     assert slots.held == 2
+
+
+def test_a_slot_that_is_lent_is_another_ones_until_it_is_reclaimed() -> None:
+    slots = Slots("max_statements", 1, max_waiting=10, max_wait_seconds=60)
+    with slots.hold() as lender, ThreadPoolExecutor(1) as pool:
+        lender.lend()
+        lender.lend()
+        borrower = slots.hold()
+        assert slots.held == 1
+        back = pool.submit(lender.reclaim, None)
+        wait_until(lambda: slots.waiting == 1)
+        borrower.give()
+        back.result(PATIENCE_SECONDS)
+        assert (slots.held, slots.waiting) == (1, 0)
+        lender.reclaim(None)
+    assert slots.held == 0
+
+
+def test_who_has_lent_a_slot_still_has_it_of_its_own() -> None:
+    slots = Slots("max_statements", 2, max_waiting=10, max_wait_seconds=60)
+    capped = Share("capped", Limit(1, "reader"))
+    with ThreadPoolExecutor(1) as pool:
+        with slots.hold(share=capped) as lender:
+            lender.lend()
+            assert slots.held == 0
+            second = pool.submit(slots.take, None, capped)
+            wait_until(lambda: slots.waiting == 1)
+            lender.reclaim(None)
+            lender.lend()
+            assert not second.done()
+        second.result(PATIENCE_SECONDS)
+    assert (slots.held, slots.waiting) == (1, 0)
+    slots.give(capped)
+    assert slots.held == 0
+
+
+def test_who_cannot_have_its_slot_again_in_time_is_told_the_limit() -> None:
+    slots = Slots("max_statements", 1, max_waiting=10, max_wait_seconds=60)
+    with slots.hold() as lender:
+        lender.lend()
+        with slots.hold(), pytest.raises(LimitExceeded, match="max_statements"):
+            lender.reclaim(time.monotonic())
+    assert (slots.held, slots.waiting) == (0, 0)
+    slots.take(0.0)
