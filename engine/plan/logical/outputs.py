@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TypeVar
 
 from sqlglot import exp
 
 from engine.model.names import fold
 from engine.plan.logical.scopes import Uncertain
-from engine.plan.logical.trees import output_names, unwrap, used_arguments
+from engine.plan.logical.trees import output_column, output_names, unwrap, used_arguments
 
 T = TypeVar("T")
 UNNAMED = "__unnamed"
@@ -25,17 +26,29 @@ def name_of(value: exp.Expr) -> str:
 
 
 def rename_outputs(query: exp.Query, names: list[str]) -> None:
-    """Give a resolved query's first outputs other names, and ORDER BY the new ones."""
-    if not names:
-        return
-    if (
-        query.args.get("order") is not None
-        or not isinstance(query, exp.Select)
-        or len(names) > len(query.expressions)
-    ):
+    """Give a resolved query's first outputs other names, and ORDER BY the new ones.
+
+    Those of a set operation are the ones of its first SELECT.
+    """
+    written = output_names(query)
+    if len(names) > len(written):
         raise Uncertain(names[0])
-    for output, name in zip(query.expressions, names, strict=False):
+    renamed = dict(zip(written, names, strict=False))
+    first: exp.Expr = query
+    while not isinstance(first, exp.Select):
+        _rename_order_keys(first, renamed)
+        first = first.this
+    _rename_order_keys(first, renamed)
+    for output, name in zip(first.expressions, names, strict=False):
         output.set("alias", exp.to_identifier(name, quoted=True))
+
+
+def _rename_order_keys(query: exp.Expr, renamed: Mapping[str, str]) -> None:
+    order = query.args.get("order")
+    for ordered in order.expressions if order is not None else ():
+        key = ordered.this
+        if isinstance(key, exp.Column) and not key.table and key.name in renamed:
+            ordered.set("this", output_column(renamed[key.name]))
 
 
 def check_outputs(query: exp.Query) -> None:
