@@ -63,10 +63,11 @@ def _engine_plan(bound: BoundStatement) -> EnginePlan:
 
 
 def _is_one_select(tree: exp.Expr | None) -> bool:
-    """Whether a statement is one SELECT from one table."""
+    """Whether a statement is one SELECT from one table, whose conditions on rows are all in WHERE."""
     return (
         isinstance(tree, exp.Select)
         and not tree.args.get("joins")
+        and tree.args.get("having") is None
         and all(found is tree for found in tree.find_all(exp.Query))
     )
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from sqlglot import exp
 
 from engine.plan.logical.scopes import has_aggregate
-from engine.plan.logical.trees import conjunction, conjuncts, expressions_of, own_nodes
+from engine.plan.logical.trees import conjunction, conjuncts, expressions_of, own_nodes, text, used_arguments
 
 DROPPING_SIDES = ("", "LEFT")
 """Sides of joins that drop a row of their right table that matches nothing."""
@@ -34,6 +34,18 @@ def is_aggregating(select: exp.Select) -> bool:
         return True
     clauses = (select.args.get(name) for name in ("qualify", "order"))
     return any(has_aggregate(part) for part in (*select.expressions, *clauses) if part is not None)
+
+
+def plain_groups(select: exp.Select) -> frozenset[str]:
+    """The texts of what all groups of a SELECT group by: of its GROUP BY, where that has no sets."""
+    group = select.args.get("group")
+    if (
+        group is None
+        or used_arguments(group) != {"expressions"}
+        or any(isinstance(each, exp.GroupingSets | exp.Rollup | exp.Cube) for each in group.expressions)
+    ):
+        return frozenset()
+    return frozenset(map(text, group.expressions))
 
 
 def windows_of(select: exp.Select) -> list[exp.Window]:

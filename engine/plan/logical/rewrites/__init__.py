@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from engine.plan.logical.rewrite import Rewrite
 from engine.plan.logical.rewrites.equal_columns import EQUAL_COLUMNS
+from engine.plan.logical.rewrites.group_conditions import GROUP_CONDITIONS
 from engine.plan.logical.rewrites.implied import IMPLIED
 from engine.plan.logical.rewrites.pushed_conditions import PUSHED_CONDITIONS
 from engine.plan.logical.rewrites.shared_conditions import SHARED_CONDITIONS
@@ -20,6 +21,7 @@ REWRITES: tuple[Rewrite, ...] = (
     # Every common table expression, and then its SELECTs.
     SHARED_CONDITIONS,
     # Every SELECT.
+    GROUP_CONDITIONS,
     IMPLIED,
     EQUAL_COLUMNS,
     PUSHED_CONDITIONS,

@@ -32,6 +32,7 @@ from engine.plan.logical.selects import (
     conditions_on_table,
     is_aggregating,
     picks_by_neighbours,
+    plain_groups,
     set_where,
     where_of,
     windows_of,
@@ -140,7 +141,7 @@ def push_condition(draft: Draft, query: exp.Expr, output: int, condition: exp.Ex
 def _picks_single_rows(select: exp.Select, output: int) -> bool:
     """Whether what a SELECT gives with some value in an output comes from rows with that value alone."""
     value = select.expressions[output].this
-    distinct, group = select.args.get("distinct"), select.args.get("group")
+    distinct = select.args.get("distinct")
     if (
         not isinstance(value, exp.Column)
         or not value.table
@@ -149,14 +150,7 @@ def _picks_single_rows(select: exp.Select, output: int) -> bool:
         or windows_of(select)
     ):
         return False
-    if not is_aggregating(select):
-        return True
-    return (
-        group is not None
-        and used_arguments(group) == {"expressions"}
-        and not any(isinstance(each, exp.GroupingSets | exp.Rollup | exp.Cube) for each in group.expressions)
-        and any(text(each) == text(value) for each in group.expressions)
-    )
+    return not is_aggregating(select) or text(value) in plain_groups(select)
 
 
 PUSHED_CONDITIONS = SelectRewrite("pushed conditions", push_conditions)
