@@ -484,6 +484,8 @@ class Follower:
             or self._tasks.problem(group.group)
             or group.rebuild_reason
             or self._snapshotter.problem(group.group)
+            # What keeps the host from new stores and names keeps no group from its epochs.
+            or ("" if group.epochs_missing else self._tasks.problem(None))
         )
 
     def definitions(self) -> Mapping[StoreName, StoreDefinition]:

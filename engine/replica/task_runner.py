@@ -107,8 +107,10 @@ class TaskRunner:
             if task.work is work and self._failures.is_due(task, clock)
         }
 
-    def problem(self, group: GroupName) -> str:
-        """What keeps a group from getting on, the worst first; empty if nothing does."""
+    def problem(self, group: GroupName | None) -> str:
+        """What keeps a group from getting on, the worst first; empty if nothing does. None: what is done for
+        the whole host.
+        """
         found = {
             task.work: problem for task, problem in self._failures.problems().items() if task.group == group
         }

@@ -20,7 +20,7 @@ from engine.changelog.layout import commit_path
 from engine.changelog.snapshot import EPOCH_WEIGHT
 from engine.changelog.snapshots import Snapshots
 from engine.errors import LivestateError
-from engine.model.schema import Epoch, GroupName, StoreDefinition, define_store
+from engine.model.schema import Epoch, GroupName, StoreDefinition, StoreName, define_store
 from engine.replica.cohort import Cohort
 from engine.replica.follower import Follower
 from engine.replica.group import FollowedGroup
@@ -263,3 +263,26 @@ def test_what_waits_behind_damage_is_old_and_has_no_time_left(changelog: Changel
     assert statuses[SOUND].lag_seconds == 0.0
     assert report.building is not None
     assert (report.building.bytes_per_second, report.building.seconds_left) == (None, None)
+
+
+def test_a_search_for_stores_that_fails_is_told_by_all_that_are_there(
+    changelog: Changelog, tmp_path: Path
+) -> None:
+    """A store that is new, or a name that was switched, is not heard of; nothing else would say why."""
+    world, catalog = World(changelog), tmp_path / "data" / "catalog.json"
+    world.append()
+    with run_follower(changelog, tmp_path / "data") as follower:
+        for group in STORES:
+            world.check(follower, group)
+        catalog.unlink()
+        catalog.mkdir()
+        changelog.create_store(replace(STORES[SOUND], name=StoreName("new")))
+        for group in STORES:
+            wait_until(lambda group=group: "keep the catalogue" in problem(follower, group))  # type: ignore[misc] # as above
+            wait_until(lambda group=group: "keep the catalogue" in follower.report()[0][group].problem)  # type: ignore[misc] # as above
+        world.append()
+        for group in STORES:
+            world.check(follower, group)
+        catalog.rmdir()
+        for group in STORES:
+            wait_until(lambda group=group: not problem(follower, group))  # type: ignore[misc] # as above
