@@ -55,10 +55,9 @@ told, drifts by little in this time.
 """
 
 _SLICE_OVERHEAD = 512
-_RIVALRY_TERMS = 4
-"""So many terms in a short time are hardly one job that somebody starts again."""
-_RIVALRY_SECONDS = 600
-_RIVALRY_EPOCHS = 30
+_RIVALRY_TIMES = 3
+"""So often in a short time is a group hardly taken over by one job that somebody starts again."""
+_RIVALRY_MICROSECONDS = 600_000_000
 _MAX_RACES = 100
 
 
@@ -432,23 +431,39 @@ class Writer:
         """What there is to say where terms follow each other quickly; empty where they do not. Two jobs that
         are started again whenever they fail would take a group from each other for ever.
         """
-        terms = {self._head.token, newest.token}
-        oldest = newest
-        with suppress(LivestateError):
-            for epoch in range(newest.epoch - 1, max(newest.epoch - _RIVALRY_EPOCHS, 0), -1):
-                commit = self._epochs.read(Epoch(epoch))
-                if commit is None or newest.committed_at - commit.committed_at > _RIVALRY_SECONDS * 1e6:
-                    break
-                terms.add(commit.token)
-                oldest = commit
-        if len(terms) < _RIVALRY_TERMS:
+        oldest = self._first_since(newest, newest.committed_at - _RIVALRY_MICROSECONDS)
+        # Each term has the token that follows the one before.
+        times = newest.token - oldest.token
+        if times < _RIVALRY_TIMES:
             return ""
         seconds = (newest.committed_at - oldest.committed_at) / 1e6
         return (
-            f" It was taken over {len(terms) - 1} times within {seconds:,.0f} s: if two jobs write it, each "
+            f" It was taken over {times} times within {seconds:,.0f} s: if two jobs write it, each "
             "ends the other whenever it is started again. Stop one of them, or give it a store group of its "
             "own."
         )
+
+    def _first_since(self, newest: Commit, since: int) -> Commit:
+        """The first commit of a time up to now, as far as it can be read. A quick job commits thousands in
+        minutes, so few of them are looked at: times never fall.
+
+        Args:
+            newest: A commit of that time.
+            since: When the time begins, microseconds since 1970 UTC.
+        """
+        first, step = newest, 1
+        with suppress(LivestateError):
+            while (commit := self._read_since(first.epoch - step, since)) is not None:
+                first, step = commit, 2 * step
+            while step > 1:
+                step //= 2
+                first = self._read_since(first.epoch - step, since) or first
+        return first
+
+    def _read_since(self, epoch: int, since: int) -> Commit | None:
+        """A commit, if it is there and of a time that begins then."""
+        commit = self._epochs.read(Epoch(epoch)) if epoch > 0 else None
+        return commit if commit is not None and commit.committed_at >= since else None
 
 
 def _wall_clock() -> int:

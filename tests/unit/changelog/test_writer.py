@@ -160,6 +160,25 @@ def test_jobs_that_end_each_other_for_ever_are_told_so(
     assert message(fourth).endswith("must stop.")
 
 
+def test_quick_jobs_that_end_each_other_for_ever_are_told_so(
+    local: Changelog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each commits many epochs before the other one is there again."""
+    clock = itertools.count(1_700_000_000_000_000, 1_000_000)
+    monkeypatch.setattr("engine.changelog.writer._wall_clock", lambda: next(clock))
+    before, said = write_to(local, "a"), []
+    for name in "babac":
+        for _ in range(45):
+            before.append({})
+        after = write_to(local, name)
+        with pytest.raises(Fenced) as fenced:
+            before.append({})
+        said.append(re.search(r"It was taken over (\d+) times within \d+ s", fenced.value.message))
+        before = after
+    assert said[:2] == [None, None]
+    assert [found[1] for found in said[2:] if found] == ["3", "4", "5"]
+
+
 def test_an_older_writer_is_fenced_and_stays_so(reopen: Reopen) -> None:
     tables = {PLAYS.name: partition_rows(PLAYS, rows(1))}
     old = write_to(reopen(), "old driver")
