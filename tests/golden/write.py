@@ -3,29 +3,42 @@
     python -m tests.golden.write NAME
 
 Makes `tests/golden/NAME`, to be committed when a format has changed, and never written again. A changelog has
-two store groups with kinds of stores, tombstones, a staged file, a snapshot, a migration and a switch. From a
-host's data directory come the pairs that its partitions' RocksDB have. `rows.json` has the rows that a host
+two store groups with kinds of stores, tombstones, a staged file, a snapshot, a migration and a switch; or, if
+the name begins with `further`, what only large partitions have (runs of dead rows, sketches of columns), what
+many of a store share, sessions with all functions, and what goes by the time of a row or of its commit. From
+a host's data directory come the pairs that its partitions' RocksDB have. `rows.json` has the rows that a host
 answers. Times and names drawn at random differ from run to run.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
+from unittest import mock
 
 import pyarrow as pa
 
 from engine.changelog import Changelog, open_appender, partition_rows
-from engine.model.kinds import Behaviour, Function, KeyValue, Merge, MergedColumn, Versioned
+from engine.model.kinds import (
+    Behaviour,
+    Function,
+    KeyValue,
+    Merge,
+    MergedColumn,
+    Retention,
+    Session,
+    Versioned,
+)
 from engine.model.migration import parse_changes
 from engine.model.schema import GroupName, StoreDefinition, StoreName, define_store
-from engine.producers.partial_rows import partial_rows
+from engine.producers.partial_rows import partial_rows, session_fragments
 from engine.replica.follower import Follower
 from engine.replica.follower_options import FollowerOptions
 from engine.replica.snapshot_options import SnapshotOptions
@@ -71,17 +84,48 @@ COLUMNS = (
     MergedColumn("n", Function.COUNT),
     MergedColumn("best", Function.MAX, of="amount"),
 )
+LARGE, SHARED, VISITS, RECENT = (StoreName(name) for name in ("large", "shared", "visits", "recent"))
+VISIT = Session(
+    60_000_000,
+    (
+        *COLUMNS,
+        MergedColumn("least", Function.MIN, of="amount"),
+        MergedColumn("mean", Function.AVG, of="amount"),
+        MergedColumn("opening", Function.FIRST, of="amount", by="at"),
+        MergedColumn("closing", Function.LAST, of="amount", by="at"),
+        MergedColumn("amounts", Function.COUNT_DISTINCT, of="amount"),
+        MergedColumn("middle", Function.QUANTILES, of="amount", ranks=(0.5, 0.9)),
+    ),
+)
 
 
 def write(directory: Path) -> None:
     """Make a directory of golden files."""
+
+    def append(changelog: Changelog, host: Follower) -> None:
+        _append_music(changelog, host)
+        _append_sales(changelog)
+        _settle(changelog, host)
+        _migrate(changelog, host)
+
+    _write(directory, append)
+
+
+def write_further(directory: Path) -> None:
+    """Make a directory of golden files of what is rare."""
+    # As large partitions are.
+    with (
+        mock.patch("engine.state.delete_vector.BITS_ONLY_ROWS", 16),
+        mock.patch("engine.state.segment_builder.LEAST_SKETCHED_ROWS", 16),
+    ):
+        _write(directory, _append_further)
+
+
+def _write(directory: Path, append: Callable[[Changelog, Follower], None]) -> None:
     changelog = Changelog.open(str(directory / "changelog"))
     with tempfile.TemporaryDirectory() as data:
         with run_follower(changelog, Path(data), OPTIONS) as host:
-            _append_music(changelog, host)
-            _append_sales(changelog)
-            _settle(changelog, host)
-            _migrate(changelog, host)
+            append(changelog, host)
             rows = host_rows(host, sorted(changelog.definitions()))
         _write_pairs(Path(data), directory)
     epochs = {group: changelog.newest_epoch(group) for group in changelog.groups()}
@@ -144,6 +188,39 @@ def _partial_sales(*events: tuple[str, int]) -> pa.Table:
     return partial_rows(pa.table({"shop": shops, "amount": pa.array(amounts, pa.int64())}), ["shop"], COLUMNS)
 
 
+def _append_further(changelog: Changelog, host: Follower) -> None:
+    numbered = pa.schema([("k", pa.int64()), ("v", pa.string())])
+    for name, partitions in ((LARGE, 1), (SHARED, 256)):
+        appender = open_appender(changelog, [define_store(name, numbered, ["k"], partitions=partitions)])
+        for first, count, value in ((0, 120, "a"), (40, 2, "b"), (90, 1, "c")):
+            keys = range(first, first + count)
+            appender.append({name: pa.table({"k": keys, "v": [f"{value}{key % 7}" for key in keys]})})
+            _settle(changelog, host)
+    events = pa.table(
+        {
+            "user": ["ann", "ann", "bob", "ann"],
+            "at": pa.array([_second(number) for number in (0, 30, 40, 200)], pa.timestamp("us")),
+            "amount": pa.array([5, 7, 1, 2], pa.int64()),
+        }
+    )
+    fragments = session_fragments(events, ["user"], VISIT, "at")
+    visits = define_store(
+        VISITS,
+        fragments.schema,
+        ["user"],
+        partitions=1,
+        behaviour=Behaviour(VISIT, Retention(3_600_000_000, VISIT.end)),
+    )
+    appender = open_appender(changelog, [visits])
+    appender.append({VISITS: fragments})
+    watermark = dt.datetime.fromtimestamp(_second(3_635) / 1e6, dt.UTC)
+    appender.append({VISITS: fragments.slice(2)}, watermark=watermark)
+    kept = Behaviour(retention=Retention(86_400_000_000_000), is_global=True)
+    recent = define_store(RECENT, numbered, ["k"], partitions=1, behaviour=kept)
+    open_appender(changelog, [recent]).append({RECENT: pa.table({"k": [1, 2], "v": ["x", None]})})
+    _settle(changelog, host)
+
+
 def _migrate(changelog: Changelog, host: Follower) -> None:
     wait_until(lambda: bool(changelog.snapshots(MUSIC).epochs()))
     changes = parse_changes(["rating DOUBLE DEFAULT 0.5"], [], ["title=name"], ["plays=BIGINT"])
@@ -179,10 +256,11 @@ def _write_pairs(data: Path, directory: Path) -> None:
             place = str(current.parent.relative_to(data))
             pairs += [{"partition": place, "key": key, "value": value} for key, value in rocks.pairs(b"")]
     schema = pa.schema([("partition", pa.string()), ("key", pa.binary()), ("value", pa.binary())])
-    with pa.ipc.new_file(str(directory / "pairs.arrow"), schema) as writer:
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    with pa.ipc.new_file(str(directory / "pairs.arrow"), schema, options=options) as writer:
         writer.write_table(pa.Table.from_pylist(pairs, schema=schema))
     shutil.copy(data / "livestate.json", directory / "livestate.json")
 
 
 if __name__ == "__main__":
-    write(GOLDEN / sys.argv[1])
+    (write_further if sys.argv[1].startswith("further") else write)(GOLDEN / sys.argv[1])

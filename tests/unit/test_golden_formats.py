@@ -27,7 +27,15 @@ from engine.errors import InvalidInput, LivestateError
 from engine.model.read_point import ReadPoint
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
 from engine.replica.follower import Follower
-from engine.state.formats import MANIFEST, STATE_FORMAT
+from engine.replica.group_setup import ASIDE
+from engine.state.formats import (
+    BESIDE_COLUMNS,
+    KEY_COLUMN,
+    LIVE_FLAGS,
+    MANIFEST,
+    SEGMENT_MARKS,
+    STATE_FORMAT,
+)
 from engine.state.rocks import Rocks
 from flight_server.wire.fragment_messages import FragmentTicket, parse_fragment
 from flight_server.wire.messages import new
@@ -40,6 +48,8 @@ from tests.support.waiting import wait_until
 
 STORED = sorted(path.name for path in GOLDEN.glob("partitions_*"))
 NEWEST = STORED[-1]
+FURTHER = sorted(path.name for path in GOLDEN.glob("further_*"))
+"""What large partitions have, and many, and kinds of stores that `STORED` has none of."""
 SENT = sorted(path.name for path in GOLDEN.glob("wire_*"))
 NEWER = 99
 
@@ -90,9 +100,39 @@ def check_rows(version: Version, host: Follower) -> None:
 def test_the_newest_formats_are_kept() -> None:
     """A format that changes is kept: python -m tests.golden.write partitions_N, and a wire_N likewise."""
     assert [f"partitions_{number}" for number in range(1, STATE_FORMAT + 1)] == STORED
+    assert f"further_{STATE_FORMAT}" in FURTHER
 
 
-@pytest.mark.parametrize("name", STORED)
+def test_each_kind_of_value_of_a_partition_is_kept() -> None:
+    pairs = [
+        pair
+        for name in (NEWEST, f"further_{STATE_FORMAT}")
+        for pair in pa.ipc.open_file(str(GOLDEN / name / "pairs.arrow")).read_all().to_pylist()
+    ]
+    own = [(pair["key"], pair["value"]) for pair in pairs if "/shared-" not in pair["partition"]]
+    marks = {MANIFEST, *SEGMENT_MARKS}
+    assert {key[:1] for key, _ in own} == marks
+    assert {pair["key"][4:5] for pair in pairs if "/shared-" in pair["partition"]} >= {MANIFEST, b"s", b"b"}
+    beside = {int.from_bytes(key[9:11], "big") for key, _ in own if key[:1] == b"b"}
+    assert beside >= {KEY_COLUMN, *BESIDE_COLUMNS} - {LIVE_FLAGS}
+    assert any(b'"sketches"' in value for key, value in own if key[:1] == b"s")
+    assert any(json.loads(value)["cutoff"] for key, value in own if key == MANIFEST)
+
+
+@pytest.mark.parametrize("name", FURTHER)
+def test_what_is_rare_in_partitions_is_read(name: str, tmp_path: Path) -> None:
+    """Nothing of it is built again."""
+    version = unpack(name, tmp_path)
+    with run_follower(version.open(), version.data, OPTIONS) as host:
+        check_rows(version, host)
+        assert {status.problem for status in host.status()} == {""}
+        host.scrub()
+        wait_until(lambda: not host.scrub_status.is_running)
+        assert not (host.scrub_status.damaged or host.scrub_status.unread)
+    assert not (version.data / ASIDE).exists()
+
+
+@pytest.mark.parametrize("name", [*STORED, *FURTHER])
 def test_a_changelog_of_each_version_is_read(name: str, tmp_path: Path) -> None:
     version = unpack(name, tmp_path)
     with run_follower(version.open(), tmp_path / "new", OPTIONS) as host:
