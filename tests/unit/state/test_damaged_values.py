@@ -6,6 +6,7 @@ consequence, and never in an answer. What the disk itself changes, RocksDB's che
 from __future__ import annotations
 
 import inspect
+from dataclasses import replace
 from pathlib import Path
 from unittest import mock
 
@@ -16,6 +17,7 @@ from engine.model.schema import Epoch, PartitionId, define_store
 from engine.state import formats
 from engine.state.cache import ColumnCache
 from engine.state.damage import DamagedError
+from engine.state.formats import BESIDE_COLUMNS, KEY_FILTER, LIVE_FLAGS, PAGE_FENCES
 from engine.state.partition import PartitionStore
 from engine.state.state_options import StateOptions
 from engine.state.state_view import StateView
@@ -29,6 +31,10 @@ STORE = define_store(
 PLACE = Path("partition")
 MOST_BYTES = 2_000
 """Of a value whose every byte is tried."""
+IN_BLOCKS = StateOptions(block_rows=64, fan_out=20)
+IN_PAGES = replace(IN_BLOCKS, paged_rows=64, cache_bytes=256)
+KEY_PAGES = 0
+"""The number of the key column, which a large segment has in pages."""
 
 
 def kinds() -> set[bytes]:
@@ -38,11 +44,9 @@ def kinds() -> set[bytes]:
     return {formats.MANIFEST, *(key[:1] for key in keys)}
 
 
-def open_store(disk: Disk) -> PartitionStore:
+def open_store(disk: Disk, options: StateOptions = IN_BLOCKS) -> PartitionStore:
     with mock.patch("engine.state.partition.Rocks", lambda path, *settings, **more: disk.open(path, Life())):
-        return PartitionStore(
-            STORE, PartitionId(0), PLACE, ColumnCache(1 << 20), StateOptions(block_rows=64, fan_out=20)
-        )
+        return PartitionStore(STORE, PartitionId(0), PLACE, ColumnCache(options.cache_bytes), options)
 
 
 def rows(first: int, count: int, title: str) -> pa.RecordBatch:
@@ -50,9 +54,9 @@ def rows(first: int, count: int, title: str) -> pa.RecordBatch:
     return pa.record_batch([pa.array(songs, pa.int64()), pa.array([title] * count)], schema=STORE.row_schema)
 
 
-def answer(disk: Disk) -> object:
+def answer(disk: Disk, options: StateOptions = IN_BLOCKS) -> object:
     """What the partition answers, and where it goes on."""
-    store = open_store(disk)
+    store = open_store(disk, options)
     view = StateView(STORE, store.version.epoch, 0, {PartitionId(0): store.version})
     found = sorted(map(repr, live_rows(view).to_pylist()))
     store.check_records()
@@ -90,6 +94,52 @@ def test_no_damaged_byte_is_served(kind: bytes, pairs: dict[bytes, bytes]) -> No
         disk.restore(DiskCopy({PLACE: {**pairs, key: damaged}}, {}))
         try:
             assert answer(disk) == whole, offset
+        except DamagedError:
+            found += 1
+    assert found > len(value)
+
+
+# ---- what is stored beside the columns of large segments
+
+
+def answer_after_next(disk: Disk) -> object:
+    """What the partition answers after an epoch that replaces rows: what finds these is read for that."""
+    store = open_store(disk, IN_PAGES)
+    store.apply(Epoch(2), rows(30, 38, "u"), digest=f"{1:032d}")
+    return answer(disk, IN_PAGES)
+
+
+@pytest.fixture(scope="module")
+def paged_pairs() -> dict[bytes, bytes]:
+    disk = Disk()
+    store = open_store(disk, IN_PAGES)
+    store.apply(Epoch(1), rows(0, 70, "t"), digest=f"{0:032d}")
+    store.check_records()
+    return disk.copy().contents[PLACE]
+
+
+def column_of(key: bytes) -> int | None:
+    return int.from_bytes(key[9:11], "big") if key[:1] == b"b" else None
+
+
+def test_all_that_is_beside_columns_is_there(paged_pairs: dict[bytes, bytes]) -> None:
+    assert {column_of(key) for key in paged_pairs} >= {*BESIDE_COLUMNS, KEY_PAGES} - {LIVE_FLAGS}
+
+
+@pytest.mark.parametrize("column", [KEY_PAGES, PAGE_FENCES, KEY_FILTER])
+def test_no_row_is_found_by_a_damaged_byte(column: int, paged_pairs: dict[bytes, bytes]) -> None:
+    disk = Disk()
+    disk.restore(DiskCopy({PLACE: paged_pairs}, {}))
+    whole = answer_after_next(disk)
+    key, value = min(
+        ((key, value) for key, value in paged_pairs.items() if column_of(key) == column),
+        key=lambda pair: len(pair[1]),
+    )
+    found = 0
+    for offset, damaged in damaged_forms(value):
+        disk.restore(DiskCopy({PLACE: {**paged_pairs, key: damaged}}, {}))
+        try:
+            assert answer_after_next(disk) == whole, offset
         except DamagedError:
             found += 1
     assert found > len(value)
