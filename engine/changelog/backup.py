@@ -541,7 +541,13 @@ class _Marks:
 
 
 def _mark_of(data: bytes) -> Mark:
-    document = unseal(data, "The mark of the backup")
+    try:
+        document = unseal(data, "The mark of the backup")
+    except Corrupt as error:
+        raise Corrupt(
+            "The mark of the backup, backup/<number>.json, is damaged: bring it back from the object store's "
+            "versions, or make the backup again in another place."
+        ) from error
     try:
         fields = json.loads(document)
         version = fields["format"]
@@ -549,7 +555,9 @@ def _mark_of(data: bytes) -> Mark:
             epochs, restored = _epochs_of(fields["epochs"]), _epochs_of(fields.get("restored"))
             return Mark(str(fields["identity"]), epochs, int(fields["finished_at"]), restored)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise Corrupt("The mark of the backup lacks a field: make the backup again.") from error
+        raise Corrupt(
+            "The mark of the backup lacks a field: make the backup again in another place."
+        ) from error
     raise Corrupt(
         f"The backup has format {version!r}; this version reads format {MARK_FORMAT}: upgrade livestate."
     )

@@ -48,7 +48,12 @@ class KeptCatalog:
         """
         what = "The catalogue that this host kept"
         try:
-            document = json.loads(unseal(data, what))
+            text = unseal(data, what)
+        except Corrupt as error:
+            # The changelog has nothing to do with it.
+            raise Corrupt(f"{what} is damaged: make the changelog available to this host.") from error
+        try:
+            document = json.loads(text)
             if document["format"] != CATALOG_FORMAT:
                 raise Corrupt(
                     f"{what} has format {document['format']!r}; this version reads format {CATALOG_FORMAT}: "

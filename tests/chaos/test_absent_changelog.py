@@ -241,7 +241,7 @@ def test_a_damaged_or_newer_catalogue_is_refused(away: Away, tmp_path: Path) -> 
     for place in range(len(stored)):
         damaged = bytearray(stored)
         damaged[place] ^= 1
-        with pytest.raises(Corrupt, match="catalogue that this host kept"):
+        with pytest.raises(Corrupt, match="host kept is damaged: make the changelog available to this host"):
             KeptCatalog.from_bytes(bytes(damaged))
     document = json.loads(unseal(stored, "")) | {"format": 2}
     with pytest.raises(Corrupt, match="has format 2; this version reads format 1: upgrade livestate"):

@@ -511,8 +511,8 @@ def test_what_is_not_there(local: Changelog) -> None:
 @pytest.mark.parametrize(
     ("mark", "message"),
     [
-        (b"{}", "The mark of the backup is damaged"),
-        (b"", "The mark of the backup is damaged"),
+        (b"{}", r"The mark of the backup, .*, is damaged: .* make the backup again in another place"),
+        (b"", r"The mark of the backup, .*, is damaged: .* make the backup again in another place"),
     ],
 )
 def test_a_damaged_mark(local: Changelog, mark: bytes, message: str) -> None:
