@@ -150,16 +150,21 @@ class Launcher:
                 text = line.decode(errors="replace").rstrip("\n")
                 if text.startswith(SERVES):
                     child.served.set()
-                # A process whose output nobody takes any more stands still in the middle of a line.
-                with suppress(OSError, ValueError):
-                    # A log in JSON says its host, and is for programs, which read lines as they are.
-                    is_json = text.startswith("{")
-                    self._say(text if is_json else f"host {child.entry.name} | {text}")
+                # A log in JSON says its host, and is for programs, which read lines as they are.
+                is_json = text.startswith("{")
+                self._tell(text if is_json else f"host {child.entry.name} | {text}")
+
+    def _tell(self, line: str) -> None:
+        """Print a line, if somebody takes it: a log on a full disk, or a reader that has gone, ends no host.
+        A process whose output nobody takes any more would stand still in the middle of a line.
+        """
+        with suppress(OSError, ValueError):
+            self._say(line)
 
     def _announce(self) -> None:
         if not self._all_served and all(child.served.is_set() for child in self._children):
             self._all_served = True
-            self._say(
+            self._tell(
                 f"{SERVES} {self._deployment.changelog} with {len(self._children)} hosts at "
                 f"{', '.join(e.uri for e in self._deployment.hosts)}"
             )
@@ -176,7 +181,7 @@ class Launcher:
                 raise Unavailable(f"Host {child.entry.name} could not start; what it said is above.")
             if time.monotonic() - child.started > HEALTHY_SECONDS:
                 child.pause = LEAST_PAUSE_SECONDS
-            self._say(
+            self._tell(
                 f"Host {child.entry.name} ended unexpectedly with {_exit_in_words(code)}; it is started "
                 f"again in {child.pause:g} s."
             )

@@ -479,6 +479,41 @@ def test_what_a_host_says_is_taken_though_nobody_listens() -> None:
     assert child.served.is_set()
 
 
+@pytest.mark.parametrize("arguments", [[], ["--processes", "2"]], ids=["alone", "processes"])
+def test_hosts_whose_log_is_on_a_full_disk_serve_and_restart(tmp_path: Path, arguments: list[str]) -> None:
+    place = ["--changelog", str(tmp_path / "changelog"), "--data", str(tmp_path / "data")]
+    port, _ = free_ports("127.0.0.1", 0, 2)
+    with (
+        Path("/dev/full").open("w") as full,
+        subprocess.Popen(
+            [
+                sys.executable,
+                "-m",
+                "flight_server.cli.main",
+                "serve",
+                *place,
+                "--port",
+                str(port),
+                *arguments,
+            ],
+            stdout=full,
+            stderr=full,
+        ) as parent,
+        Client(f"127.0.0.1:{port}") as client,
+    ):
+        try:
+            wait_until_served(lambda: bool(client.health()))
+            if arguments:
+                wait_until_served(lambda: all_alive(client))
+                os.kill(host_process(parent.pid, "2"), signal.SIGKILL)
+                wait_until(lambda: not all_alive(client))
+                wait_until(lambda: all_alive(client))
+            parent.send_signal(signal.SIGTERM)
+            assert parent.wait(60) == 0
+        finally:
+            parent.kill()
+
+
 def test_a_closed_terminal_ends_a_host_that_nobody_keeps(monkeypatch: pytest.MonkeyPatch) -> None:
     assert is_stop(signal.SIGTERM, has_files=True)
     assert not is_stop(signal.SIGHUP, has_files=True)
