@@ -26,7 +26,14 @@ from engine.changelog.snapshot import (
 from engine.changelog.snapshots import FILE_BYTES
 from engine.errors import Cancelled, LivestateError
 from engine.model.row_checksum import RowChecksum, checksum_rows
-from engine.model.schema import TOMBSTONE_COLUMN, Epoch, GroupName, PartitionId
+from engine.model.schema import (
+    TOMBSTONE_COLUMN,
+    Epoch,
+    GroupName,
+    PartitionId,
+    StoreDefinition,
+    StoreName,
+)
 from engine.processes.scheduling import take_long_turns
 from engine.replica.failures import Failures, log_failure
 from engine.replica.group_views import GroupView
@@ -37,6 +44,32 @@ from engine.replica.snapshot_schedule import DueSnapshot
 from engine.state.live_rows import live_rows
 
 _log = logging.getLogger(__name__)
+
+LOOKS_BETWEEN_DROPS = 30
+"""Epochs that stay, as hosts are away or the changelog took nothing, are looked at so much more seldom than a
+snapshot that is being made.
+"""
+_DROPPING = "The dropping of epochs"
+
+
+@dataclass(frozen=True)
+class _GroupStores:
+    """What is to be known of a group to drop its epochs.
+
+    Attributes:
+        group: The group.
+        generation: How many amendments were in effect at a snapshot's epoch.
+        definitions: Its stores there.
+    """
+
+    group: GroupName
+    generation: int
+    definitions: Mapping[StoreName, StoreDefinition]
+
+    @staticmethod
+    def of_view(view: GroupView) -> _GroupStores:
+        """What a view says of it."""
+        return _GroupStores(view.group, view.generation, view.definitions)
 
 
 class SnapshotMaker:
@@ -72,6 +105,8 @@ class SnapshotMaker:
         self._now = now
         self._stopping = stopping
         self._claims: dict[GroupName, tuple[Epoch, HostChecksums]] = {}
+        self._undropped: dict[GroupName, _GroupStores] = {}
+        """Groups of which epochs may have stayed that could have gone."""
 
     def advance(self, view: GroupView, commit: Commit, waited: float) -> bool:
         """Do what there is to do for a snapshot now.
@@ -117,10 +152,12 @@ class SnapshotMaker:
             for name, definition in view.definitions.items()
             for number in range(definition.partitions)
         ]
-        if not self._is_of_history(view, commit) or self._lacks_store(view):
+        if not self._is_of_history(view, commit) or self._lacks_store(_GroupStores.of_view(view)):
             return True  # the changelog has another history by now, of which this would be no snapshot
         claims = snapshots.checksums(view.epoch, commit.digest)
-        if waited < self._options.silent_seconds and self._places_with_silent_hosts(view, wanted, claims):
+        if waited < self._options.silent_seconds and self._places_with_silent_hosts(
+            view.definitions, wanted, claims
+        ):
             return False
         parts = [
             HostChecksums("a part of the snapshot", part.digest, part.checksums)
@@ -135,7 +172,7 @@ class SnapshotMaker:
             return False
         self.disputes.pop(view.group, None)
         _log.info("Group %s has a snapshot at epoch %d.", view.group, view.epoch)
-        self._drop(view)
+        self._drop(_GroupStores.of_view(view))
         return True
 
     def _is_of_history(self, view: GroupView, commit: Commit) -> bool:
@@ -147,29 +184,48 @@ class SnapshotMaker:
         found = self._changelog.read_commit(view.group, view.epoch)
         return found is not None and found.digest == commit.digest
 
-    def _lacks_store(self, view: GroupView) -> bool:
-        """Whether the changelog has a store that a view lacks, as it had ended when that was made. The
+    def _lacks_store(self, known: _GroupStores) -> bool:
+        """Whether the changelog has a store that a view lacked, as it had ended when that was made. The
         changelog was restored from a copy of before that: digests of epochs do not tell.
         """
-        amendments = self._changelog.amendments(view.group)
+        amendments = self._changelog.amendments(known.group)
         amendments.newest_number(is_fresh=True)
         drops = amendments.exclusions().drops
         for name, number in amendments.newest_ends.items():
-            if name in view.definitions or (name in drops and drops[name].number == number):
+            if name in known.definitions or (name in drops and drops[name].number == number):
                 continue
             definition = self._changelog.definition_at(name, 0)
-            if definition is not None and definition.since <= view.generation:
+            if definition is not None and definition.since <= known.generation:
                 return True
         return False
 
-    def _drop(self, view: GroupView) -> None:
+    @property
+    def undropped(self) -> Collection[GroupName]:
+        """The groups for which `drop_again` may have something to do."""
+        return self._undropped.keys()
+
+    def drop_again(self) -> None:
+        """Drop what stayed when a snapshot came to count: hosts may have said meanwhile what they have, or
+        the changelog may take again what says that epochs go.
+
+        Raises:
+            LivestateError: The changelog cannot be reached or is full. Call it again.
+        """
+        if self._changelog.identity(is_fresh=True) is None:
+            return  # it is being restored
+        for known in list(self._undropped.values()):
+            if not self._lacks_store(known):
+                self._drop(known)
+
+    def _drop(self, known: _GroupStores) -> None:
         """Drop what is dispensable because of a snapshot whose rows all hosts have that hold them. Where one
         has not said so, what it has may be right, and the epochs would tell.
         """
-        group = view.group
+        group = known.group
+        self._undropped[group] = known
         self._changelog.generation(group)  # what was decided since must not be missed: nothing is undone
         snapshots = self._changelog.usable_snapshots(group)
-        unheard = self._unheard_partitions(view, snapshots[-1]) if snapshots else []
+        unheard = self._unheard_partitions(known, snapshots[-1]) if snapshots else []
         if unheard:
             self.silence[group] = (
                 f"All epochs of group {group} stay in the changelog: of {partition_names(unheard)} not all "
@@ -179,17 +235,19 @@ class SnapshotMaker:
         else:
             self.silence.pop(group, None)
         for snapshot in droppable_before(snapshots, self._options.retention, self._now()):
-            if not self._unheard_partitions(view, snapshot) and self._changelog.can_replace_epochs(snapshot):
+            if not self._unheard_partitions(known, snapshot) and self._changelog.can_replace_epochs(snapshot):
                 dropped = self._changelog.drop_before(group, snapshot.epoch, self._stopping)
                 _log.info("%d epochs of group %s were dropped.", dropped.epochs, group)
-                return
+                break
+        if not unheard:
+            del self._undropped[group]
 
-    def _unheard_partitions(self, view: GroupView, snapshot: Snapshot) -> Sequence[StorePartition]:
+    def _unheard_partitions(self, known: _GroupStores, snapshot: Snapshot) -> Sequence[StorePartition]:
         """The partitions of a snapshot of which not all hosts have said that they have its rows; none where
         an older version wrote it.
         """
         checksums = snapshot.checksums
-        claims = self._changelog.snapshots(view.group).checksums(snapshot.epoch, snapshot.digest)
+        claims = self._changelog.snapshots(known.group).checksums(snapshot.epoch, snapshot.digest)
         agreeing = [
             HostChecksums(
                 claim.host,
@@ -198,8 +256,8 @@ class SnapshotMaker:
             )
             for claim in claims
         ]
-        places = [place for place in sorted(checksums) if place[0] in view.definitions]
-        return self._places_with_silent_hosts(view, places, agreeing)
+        places = [place for place in sorted(checksums) if place[0] in known.definitions]
+        return self._places_with_silent_hosts(known.definitions, places, agreeing)
 
     def _claim(
         self, view: GroupView, commit: Commit, snapshots: Snapshots, known: RowChecksums
@@ -235,7 +293,10 @@ class SnapshotMaker:
         return total
 
     def _places_with_silent_hosts(
-        self, view: GroupView, places: Collection[StorePartition], claims: Collection[HostChecksums]
+        self,
+        definitions: Mapping[StoreName, StoreDefinition],
+        places: Collection[StorePartition],
+        claims: Collection[HostChecksums],
     ) -> Sequence[StorePartition]:
         """The partitions of which some hosts have not said yet what they have."""
         said = {(claim.host, place) for claim in claims for place in claim.checksums}
@@ -243,7 +304,7 @@ class SnapshotMaker:
         return [
             (name, number)
             for name, number in places
-            if heard[name, number] < self._options.replicas(view.definitions[name], number)
+            if heard[name, number] < self._options.replicas(definitions[name], number)
         ]
 
     def _compare_with_snapshot(self, view: GroupView, commit: Commit, snapshots: Snapshots) -> None:
@@ -259,7 +320,7 @@ class SnapshotMaker:
         ]
         disputed = disputed_partitions(claims)
         if not disputed:
-            self._drop(view)
+            self._drop(_GroupStores.of_view(view))
             return
         self._note_dispute(view, claims, {place: snapshot.checksums[place] for place in disputed})
         earlier = [each for each in self._changelog.usable_snapshots(view.group) if each.epoch < view.epoch]
@@ -360,6 +421,7 @@ class Snapshotter:
         self._maker = SnapshotMaker(changelog, options, now, self._stopping)
         self._failures: Failures[str] = Failures(options.retry_seconds)
         self._counted: dict[GroupName, Snapshot] = {}
+        self._next_drop = 0.0
         self._thread = Thread(target=self._run, name="snapshot", daemon=True)
 
     def problem(self, group: GroupName) -> str:
@@ -369,6 +431,8 @@ class Snapshotter:
         with self._lock:
             task = self._tasks.get(group)
         failing = "" if task is None else self._failures.problem(task.name)
+        if group in self._maker.undropped:
+            failing = failing or self._failures.problem(_DROPPING)
         return failing or self._maker.disputes.get(group, "") or self._maker.silence.get(group, "")
 
     def counted_snapshot(self, group: GroupName) -> Snapshot | None:
@@ -410,8 +474,20 @@ class Snapshotter:
             self._wake.wait(self._seconds_to_wait())
             self._wake.clear()
             self._run_round()
+            if self._maker.undropped and self._next_drop <= time.monotonic():
+                self._drop_again()
         with self._lock:
             self._tasks.clear()
+
+    def _drop_again(self) -> None:
+        """Drop epochs that have stayed until now. Whatever fails is tried again."""
+        try:
+            self._maker.drop_again()
+            self._failures.clear(_DROPPING)
+        except BaseException as error:  # noqa: BLE001 - as for a snapshot
+            if self._failures.note(_DROPPING, error, time.monotonic()) and not self._stopping.is_set():
+                log_failure(_log, _DROPPING, error)
+        self._next_drop = time.monotonic() + LOOKS_BETWEEN_DROPS * self._options.look_seconds
 
     def _run_round(self) -> None:
         for task in self._due_tasks():
@@ -424,6 +500,8 @@ class Snapshotter:
     def _seconds_to_wait(self) -> float | None:
         with self._lock:
             looks = [task.next_look for task in self._tasks.values()]
+        if self._maker.undropped:
+            looks.append(self._next_drop)
         return max(0.0, min(looks) - time.monotonic()) if looks else None
 
     def _due_tasks(self) -> Collection[_Task]:

@@ -191,6 +191,20 @@ def test_epochs_stay_until_all_hosts_have_said_what_they_have(
         wait_until(lambda: problems(followers)() == ["", ""])
 
 
+def test_a_host_that_was_away_is_waited_for_no_more_once_it_has_said_what_it_has(
+    changelog: Changelog, appender: StoreAppender, tmp_path: Path
+) -> None:
+    """Without another snapshot, which may take days to be due."""
+    with run_follower(changelog, tmp_path / "b", options("b", 2, 0.0)) as away:
+        wait_for_epoch([away], append(appender, 1, 2))
+    with run_follower(changelog, tmp_path / "a", options("a", 2, 0.0)) as follower:
+        append(appender, 1, EPOCHS_BETWEEN)
+        wait_until(lambda: "All epochs of group bank stay" in problems([follower])()[0])
+        with run_follower(changelog, tmp_path / "b", options("b", 2, 0.0)) as back:
+            wait_until(lambda: not changelog.holds(GROUP, Epoch(2)))
+            wait_until(lambda: problems([follower, back])() == ["", ""])
+
+
 def test_a_snapshot_of_which_a_late_host_has_other_rows_does_not_count(
     changelog: Changelog, appender: StoreAppender, tmp_path: Path
 ) -> None:

@@ -332,6 +332,24 @@ def test_a_full_disk_stops_no_host(
         assert debit(follower) == known
 
 
+def test_epochs_go_once_there_is_room_to_say_so(
+    changelog: Changelog, appender: StoreAppender, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The snapshot took the last of the disk. To drop epochs is what makes room for the next one."""
+    floors = tmp_path / "changelog" / "groups" / "bank" / "floors"
+    append(appender, {0: 0})
+    floors.write_text("no directory")
+    with run_follower(changelog, tmp_path / "data", snapshot_options()) as follower:
+        append_some(appender, EPOCHS_BETWEEN, {})
+        wait_for_snapshot(changelog, EPOCHS_BETWEEN)
+        wait_until(lambda: "The dropping of epochs is not getting on" in caplog.text)
+        wait_until(lambda: all("cannot be written" in status.problem for status in follower.status()))
+        assert changelog.holds(GROUP, Epoch(2))
+        floors.unlink()
+        wait_until(lambda: not changelog.holds(GROUP, Epoch(2)))
+        wait_until(lambda: not any(status.problem for status in follower.status()))
+
+
 # ---- several hosts
 
 HOSTS = [HostName("h1"), HostName("h2")]
