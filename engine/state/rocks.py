@@ -72,6 +72,10 @@ PROPERTIES = (
     "is-write-stopped",
 )
 """What RocksDB is asked for when somebody watches the host."""
+WRITE_FAILED = "write-failed"
+"""Said beside these: 1 where the last write failed. RocksDB counts no error of its log, which is what a full
+disk meets first.
+"""
 _CONFIG = "rocksdict-config.json"
 """Where rocksdict writes down how it has opened a directory."""
 
@@ -330,9 +334,10 @@ class Rocks:
         return found
 
     def figures(self) -> Mapping[str, int]:
-        """RocksDB's own properties, by the part of their names behind `rocksdb.`."""
+        """RocksDB's own properties, by the part of their names behind `rocksdb.`; and `WRITE_FAILED`."""
         with self._database() as database:
-            return {name: database.property_int_value(f"rocksdb.{name}") or 0 for name in PROPERTIES}
+            found = {name: database.property_int_value(f"rocksdb.{name}") or 0 for name in PROPERTIES}
+        return {**found, WRITE_FAILED: int(self._has_failed)}
 
     def close(self) -> None:
         """Close it; all that was logged is there at the next open."""

@@ -13,12 +13,13 @@ from flight_server.client.client import Client
 
 
 @contextmanager
-def lone_host(changelog: Path, data: Path) -> Iterator[tuple[subprocess.Popen[str], Client]]:
+def lone_host(changelog: Path, data: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], Client]]:
     """A host process that serves, and a client of it; however it ends, the process does.
 
     Args:
         changelog: What it follows.
         data: Its data directory.
+        options: More of the command line.
     """
     command = [
         sys.executable,
@@ -34,6 +35,7 @@ def lone_host(changelog: Path, data: Path) -> Iterator[tuple[subprocess.Popen[st
         # Nobody reads on once it serves.
         "--log-level",
         "error",
+        *options,
     ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         assert process.stdout is not None
