@@ -40,6 +40,10 @@ class LivestateCompiler(compiler.SQLCompiler):
     def _on(self, columns: Any, **kw: Any) -> str:
         return f"ON ({', '.join(self.process(each, **kw) for each in columns)})"
 
+    def visit_empty_set_expr(self, element_types: Any, **kw: Any) -> str:
+        """What stands in the brackets of `IN :values` where there are none."""
+        return f"SELECT {', '.join('NULL' for _ in element_types or [None])} WHERE 1 <> 1"
+
     def visit_floordiv_binary(self, binary: Any, operator: Any, **kw: Any) -> str:
         """`column // …`, of whole numbers without a detour by floating point."""
         sides = binary.left, binary.right

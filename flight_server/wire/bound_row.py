@@ -13,7 +13,7 @@ from pyarrow import flight
 from engine.errors import InvalidInput
 from engine.sql.literals import MAX_PARAMETERS
 from flight_server.wire.ipc_bytes import MAX_NESTING
-from flight_server.wire.tickets import MAX_PARAMETER_BYTES
+from flight_server.wire.tickets import MAX_PARAMETER_BYTES, MAX_PARAMETER_VALUES
 
 _DAMAGED = "The parameters are no Arrow stream: their bytes are damaged or cut off."
 _VIEW_BYTES = 16
@@ -48,6 +48,9 @@ def bound_row(reader: flight.MetadataRecordBatchReader, check: Callable[[], None
         if any(sum(_view_bytes(column)) > MAX_PARAMETER_BYTES for column in found.columns):
             # Before each view is looked at: many can show the same.
             raise InvalidInput(_TOO_LARGE)
+        if sum(map(_untyped_nulls, found.columns)) > MAX_PARAMETER_VALUES:
+            # Before they become texts: until then they take no bytes.
+            raise InvalidInput(f"The parameters have more than {MAX_PARAMETER_VALUES:,} values.")
         found.validate(full=True)
         return pa.RecordBatch.from_arrays(
             [_plain_column(column) for column in found.columns], found.schema.names
@@ -77,7 +80,27 @@ def _can_be_bound(arrow_type: pa.DataType) -> bool:
     """
     if pa.types.is_dictionary(arrow_type):
         return _has_own_bytes(arrow_type.value_type)
-    return pa.types.is_null(arrow_type) or _has_own_bytes(arrow_type)
+    return _has_own_bytes(_with_typed_nulls(arrow_type))
+
+
+def _with_typed_nulls(arrow_type: pa.DataType) -> pa.DataType:
+    """A type in which NULLs of no type, as drivers make them of a list that is empty, are texts."""
+    if pa.types.is_list(arrow_type):
+        return pa.list_(arrow_type.value_field.with_type(_with_typed_nulls(arrow_type.value_type)))
+    if pa.types.is_struct(arrow_type):
+        return pa.struct([field.with_type(_with_typed_nulls(field.type)) for field in arrow_type])
+    return pa.string() if pa.types.is_null(arrow_type) else arrow_type
+
+
+def _untyped_nulls(array: pa.Array) -> int:
+    """How many values of no type there are within others."""
+    if pa.types.is_null(array.type):
+        return len(array)
+    if pa.types.is_list(array.type):
+        return _untyped_nulls(array.values)
+    if pa.types.is_struct(array.type):
+        return sum(_untyped_nulls(array.field(place)) for place in range(array.type.num_fields))
+    return 0
 
 
 def _has_own_bytes(arrow_type: pa.DataType, depth: int = 0) -> bool:
@@ -131,7 +154,9 @@ def _plain_column(column: pa.Array) -> pa.Array:
     """A column of one row as a handle carries it."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
-    arrow_type = _plain_type(column.type)
+    if pa.types.is_null(column.type):
+        return column
+    arrow_type = _plain_type(_with_typed_nulls(column.type))
     if arrow_type == column.type:
         return column
     return column.cast(arrow_type)

@@ -86,6 +86,23 @@ def test_a_null_parameter_equals_nothing(adbc: Connection) -> None:
         assert cursor.fetchall() == []
 
 
+def test_a_list_of_no_keys_finds_nothing(adbc: Connection) -> None:
+    """The driver cannot say of what an empty list is."""
+    for sql in (
+        "SELECT song_id FROM songs WHERE song_id = ANY(?)",
+        "SELECT song_id FROM songs WHERE title = ANY(?)",
+        "SELECT id FROM typed WHERE amount = ANY(?)",
+        "SELECT id FROM typed WHERE instant = ANY(?)",
+    ):
+        for keys in ([], [None]):
+            with adbc.cursor() as cursor:
+                cursor.execute(sql, (keys,))
+                assert cursor.fetchall() == [], sql
+    with adbc.cursor() as cursor:
+        cursor.execute("SELECT ? AS a, ? AS b", ([[], None, [None]], {"x": [], "y": None}))
+        assert cursor.fetchall() == [([[], None, [None]], {"x": [], "y": None})]
+
+
 def test_a_prepared_statement_runs_again_with_other_values(adbc: Connection) -> None:
     with adbc.cursor() as cursor:
         for song, title in ((1, "one"), (2, "two"), (99, None), (3, "three")):

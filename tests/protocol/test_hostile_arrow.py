@@ -262,6 +262,11 @@ def test_values_that_unfold_are_not_bound(host: Served) -> None:
             zeros = text_of_zeros(mebibytes << 20)
             for compression in ("zstd", "lz4"):
                 assert "16,777,216 bytes" in host.refuses(lambda _: bound(host, zeros, compression))  # noqa: B023  called at once
+    with grows_by_at_most(host.process.pid, MOST_MIB):
+        for values in (MAX_PARAMETER_VALUES + 1, (1 << 31) - 1):
+            nulls = pa.ListArray.from_arrays(pa.array([0, values], pa.int32()), pa.nulls(values))
+            for column in (nulls, pa.StructArray.from_arrays([nulls], ["x"])):
+                assert "2,097,152 values" in host.refuses(lambda _: bound(host, column))  # noqa: B023  likewise
     batches = {name: pa.ipc.open_stream(hostile_rows()[name].stream).read_next_batch() for name in UNFOLDING}
     with grows_by_at_most(host.process.pid, MOST_MIB):
         for batch in batches.values():

@@ -136,6 +136,22 @@ def test_the_usual_statements_are_compiled(engine: sa.Engine) -> None:
         assert now.tzinfo is not None
 
 
+def test_a_text_takes_a_list_that_may_be_empty(engine: sa.Engine) -> None:
+    for column, values, expected in (
+        ("song_id", [1, 3], 2),
+        ("song_id", [], 0),
+        ("title", ["two"], 1),
+        ("title", [], 0),
+        ("(song_id, title)", [(2, "two")], 1),
+    ):
+        sql = f"SELECT count(*) FROM songs WHERE {column} IN :values"
+        statement = sa.text(sql).bindparams(sa.bindparam("values", values, expanding=True))
+        with engine.connect() as connection:
+            assert connection.execute(statement).scalar() == expected, (column, values)
+            opposite = sa.text(sql.replace(" IN ", " NOT IN ")).bindparams(*statement._bindparams.values())
+            assert connection.execute(opposite).scalar() == 3 - expected, (column, values)
+
+
 def test_whole_numbers_keep_all_digits(engine: sa.Engine) -> None:
     typed = sa.Table("typed", sa.MetaData(), autoload_with=engine)
     large = 2**60 + 1
