@@ -12,7 +12,7 @@ from pathlib import Path
 from engine.changelog import Changelog, Inspected
 from engine.errors import Corrupt, InvalidInput, LivestateError, NotFound
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition
-from engine.replica.data_directory import owner_of
+from engine.replica.data_directory import kept_catalog, owner_of
 from engine.replica.partition_keys import partition_names
 from engine.replica.partition_places import Place, place_of
 from engine.state.cache import ColumnCache
@@ -66,11 +66,15 @@ class DirectoryInspection:
         return len(self._partitions)
 
     def read(self) -> Iterator[Inspected]:
-        """All partitions that the directory has.
+        """All partitions that the directory has, and what is kept of the catalogue where that is damaged.
 
         Raises:
             Unavailable: The changelog cannot be reached.
         """
+        try:
+            kept_catalog(self._directory)
+        except Corrupt as error:
+            yield Inspected("The file catalog.json", 0, (error.message,))
         for definition, number, place in self._partitions:
             yield self._read_partition(definition, number, place)
 

@@ -189,6 +189,14 @@ def test_lost_records_of_a_partition_are_named(root: Path, mark: bytes) -> None:
     assert found.stdout.count("is damaged") == harmed
 
 
+@pytest.mark.parametrize("harmed", [b"", b"{}", b'{"format": 99}'], ids=str)
+def test_a_damaged_catalogue_is_named(root: Path, harmed: bytes) -> None:
+    """A host does not start with it while the changelog is away."""
+    (root / "data" / "catalog.json").write_bytes(harmed)
+    found = livestate("verify", root / "data", "--changelog", root / "changelog")
+    assert (found.exit_code, "The file catalog.json: The catalogue that" in found.stdout) == (1, True)
+
+
 def test_a_partition_of_another_history_is_named(root: Path) -> None:
     shutil.copytree(root / "changelog", root / "before")
     newest = append(root / "changelog", 80)
