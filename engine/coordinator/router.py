@@ -17,8 +17,9 @@ from engine.coordinator.distributed_query import DistributedQuery
 from engine.coordinator.fragment_runs import HostFailedError
 from engine.coordinator.lost_hosts import lost_host_error
 from engine.coordinator.routes import Routes
-from engine.errors import Unavailable
+from engine.errors import NotFound, Unavailable
 from engine.exec.requests import Requests
+from engine.model.read_point import ReadPoint
 from engine.model.schema import StoreDefinition, StoreName
 from engine.plan.partition_pruning import Kept, Partitions, all_partitions, kept_partitions, unite_partitions
 from engine.plan.split.selectivity import column_shares
@@ -89,8 +90,9 @@ class Router:
 
         Raises:
             LivestateError: There is none, and none comes in time; or the statement is wrong at the epochs
-                that it asks for.
+                that it asks for; or it asks for an epoch of a group that there is not.
         """
+        self._check_groups(query.read_point)
         for _ in range(MOST_SHAPES):
             kept = kept_partitions(
                 query.statement.bound.references, query.statement.predicates, query.arguments
@@ -103,6 +105,19 @@ class Router:
                 return RoutedQuery(query, kept, needs, route)
             query = self.rebind(query, route.generations)
         raise too_many_migrations()
+
+    def _check_groups(self, read_point: ReadPoint) -> None:
+        """See that there are the groups of which epochs are asked for: of one whose name is written wrongly,
+        the newest would be read.
+        """
+        if not read_point.as_of:
+            return
+        known = {definition.group for definition in self._source.definitions().values()}
+        for group in sorted(read_point.as_of.keys() - known):
+            raise NotFound(
+                f"There is no store group {group}, of which as_of names what to read: write its name as "
+                "SHOW STORES does."
+            )
 
     def sizes(self, query: DistributedQuery) -> Sizes:
         """How big the stores of a statement are, as `Routes.sizes`, and what it wants of them; nothing is

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,10 +17,10 @@ import pytest
 from engine.changelog import Changelog, open_appender
 from engine.cluster.assignment import Assignment
 from engine.cluster.reports import HostName
-from engine.errors import Unavailable
+from engine.errors import NotFound, Unavailable
 from engine.exec.query_result import QueryMetadata
 from engine.model.read_point import NEWEST, AsOfEpoch, AsOfTimestamp, ReadPoint
-from engine.model.schema import Epoch, PartitionId, StoreDefinition, StoreName
+from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
 from engine.replica.follower import Follower
 from engine.service import QueryService, Session
 from tests.support.following import GROUP, OPTIONS, define
@@ -190,6 +191,21 @@ def test_what_asks_for_the_past_is_not_behind(hosts: Behind) -> None:
     hosts.fall_behind(MAX_LAG - 30)
     soon = ReadPoint(as_of_default=AsOfTimestamp(time.time_ns() // 1000))
     assert hosts.ask(STATEMENTS[2], soon).epochs == {GROUP: hosts.epoch}
+
+
+def test_an_epoch_of_a_group_that_there_is_not_is_refused(hosts: Behind) -> None:
+    """What else is asked for would be read as of now, and nobody would see that a name is written wrongly."""
+    wrong = ReadPoint(as_of={GroupName(GROUP.upper()): AsOfEpoch(hosts.epoch)})
+    right = ReadPoint(as_of={GROUP: AsOfEpoch(hosts.epoch)})
+    ways: list[Callable[[ReadPoint], object]] = [
+        *(partial(hosts.ask, sql) for sql in STATEMENTS),
+        hosts.divide,
+        hosts.keys,
+    ]
+    for way in ways:
+        with pytest.raises(NotFound, match=f"There is no store group {GROUP.upper()}, of which as_of names"):
+            way(wrong)
+        way(right)
 
 
 def test_statements_without_stores_are_never_behind(hosts: Behind) -> None:
