@@ -166,13 +166,14 @@ class CatchUpState:
         self._check_source("block", track, [Source.COMMITS, Source.UNSURE])
         return self._replace_source(track, Source.BLOCKED)
 
-    def await_news(self, clock: float) -> CatchUpState:
+    def await_news(self, clock: float, *, is_doubted: bool = False) -> CatchUpState:
         """Nothing follows. For long, that may be because it was dropped long ago.
 
         Args:
             clock: The time, in seconds that never go back.
+            is_doubted: Whether there is a sign that the changelog is another one.
         """
-        if clock - self.doubted_at < SECONDS_BETWEEN_DOUBTS:
+        if not is_doubted and clock - self.doubted_at < SECONDS_BETWEEN_DOUBTS:
             return self
         return replace(self.doubt_commits(Track.MAIN), doubted_at=clock)
 

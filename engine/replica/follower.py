@@ -375,8 +375,13 @@ class Follower:
 
     def _look_for_stores(self) -> None:
         """Have what is new in the changelog opened by the turns of its groups."""
-        with self._search.look() as catalog:
-            self._take_catalog(catalog)
+        try:
+            with self._search.look() as catalog:
+                self._take_catalog(catalog)
+        finally:
+            if self._search.is_replaced:
+                for group in list(self._groups.values()):
+                    group.doubt()
 
     def _take_catalog(self, catalog: Catalog) -> None:
         """Have what is new opened by the turns of its groups."""

@@ -210,6 +210,12 @@ class FollowedGroup:
         """Those of some stores whose partitions are to be opened by `add_stores`."""
         return self._definitions.new_stores(definitions).values()
 
+    def doubt(self) -> None:
+        """Have the epochs compared with those of the changelog soon, which seems to be another one. For any
+        thread.
+        """
+        self._catch_up.is_doubted = True
+
     def note_problem(self, problem: str) -> None:
         """Say in the report what keeps the group from getting on; empty when nothing is wrong."""
         self._reporter.note_problem(problem)

@@ -61,6 +61,7 @@ class GroupCatchUp:
         has_diverged: Whether partitions have applied other commits than the changelog has: nothing can be
             read before `replace_diverged`.
         has_ended: Whether all its stores were dropped.
+        is_doubted: Whether to compare the epochs with those of the changelog soon; any thread says so.
         alone_reason: What there is to say where the changelog could not be asked yet; else empty.
     """
 
@@ -81,6 +82,7 @@ class GroupCatchUp:
         self.work = GroupWork()
         self.has_diverged = False
         self.has_ended = False
+        self.is_doubted = False
         self.alone_reason = ""
         self._compared_shapes: StoreDefinitions | None = None
         """What stores were when partitions were last seen to be just that."""
@@ -486,7 +488,8 @@ class GroupCatchUp:
 
     def await_news(self) -> None:
         """Take note that nothing follows."""
-        self.state = self.state.await_news(self._setup.clock())
+        is_doubted, self.is_doubted = self.is_doubted, False
+        self.state = self.state.await_news(self._setup.clock(), is_doubted=is_doubted)
 
     def doubt_commits(self, track: Track) -> None:
         """Take note that what follows was dropped, or may be."""

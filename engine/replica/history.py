@@ -32,10 +32,15 @@ def check_same_changelog(changelog: Changelog) -> None:
         LivestateError: That cannot be read.
     """
     if changelog.identity(is_fresh=True) != changelog.identity():
-        raise Unavailable(
-            "Another changelog is in the place of the one that this host follows: bring that back, or start "
-            "the host with another data directory."
-        )
+        raise replaced_error()
+
+
+def replaced_error() -> Unavailable:
+    """Why a changelog is not followed that is not the one that was."""
+    return Unavailable(
+        "Another changelog is in the place of the one that this host follows: bring that back, or start "
+        "the host with another data directory."
+    )
 
 
 def check_has_epochs(changelog: Changelog, group: GroupName) -> None:

@@ -14,6 +14,7 @@ from engine.changelog import Catalog, Changelog
 from engine.changelog.kept_catalog import KeptCatalog
 from engine.errors import Unavailable
 from engine.replica.data_directory import claim, is_data_directory, keep_catalog, kept_catalog
+from engine.replica.history import replaced_error
 
 SECONDS_BETWEEN_SEARCHES = 1.0
 """How often stores without a first epoch are looked for."""
@@ -30,11 +31,13 @@ class StoreSearch:
     Attributes:
         has_changelog: Whether the changelog is known to be there.
         is_away: Whether it cannot be asked: what is known was kept from before.
+        is_replaced: Whether another one was in its place at the last look.
     """
 
     def __init__(self, changelog: Changelog, directory: Path, stopping: Event) -> None:
         self.has_changelog = False
         self.is_away = False
+        self.is_replaced = False
         self._changelog = changelog
         self._directory = directory
         self._stopping = stopping
@@ -98,6 +101,11 @@ class StoreSearch:
                 "The changelog that this host's data directory belongs to is not there: make it available to "
                 "the host again, or correct the host's --changelog."
             )
+        self.is_replaced = (
+            self.has_changelog and identity is not None and identity != self._changelog.identity()
+        )
+        if self.is_replaced:
+            raise replaced_error()
         claim(self._directory, identity)
         return identity
 

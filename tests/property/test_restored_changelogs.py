@@ -245,13 +245,17 @@ def test_a_host_without_its_changelog_answers_what_it_has(world: World) -> None:
     assert not (world.root / "data" / ASIDE).exists()
 
 
-def test_a_host_does_not_answer_from_a_changelog_in_the_place_of_another(world: World) -> None:
+def test_a_host_does_not_answer_from_a_changelog_in_the_place_of_another(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It sees that by itself, and not only when it looks whether its epochs are still there."""
     world.wait()
+    monkeypatch.setattr("engine.replica.catch_up.SECONDS_BETWEEN_DOUBTS", float("inf"))
     shutil.rmtree(world.root / "changelog")
     world.append({1: 1})
     assert (world.root / "changelog" / FORMAT_PATH).exists()
     wait_until(lambda: "Another changelog" in world.follower.report()[0][GROUP].problem)
-    assert read(world.follower) is None
+    wait_until(lambda: read(world.follower) is None)
     assert not (world.root / "data" / ASIDE).exists()
 
 
