@@ -17,6 +17,10 @@ _CATALOG = "catalog.json"
 _FULL = frozenset([errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
 
 
+class NotKeptError(Unavailable):
+    """The disk does not take what the changelog has said of its stores; it has said it all the same."""
+
+
 def claim(directory: Path, changelog: str | None) -> None:
     """Mark a data directory as a changelog's, or check that it is marked so.
 
@@ -123,12 +127,12 @@ def keep_catalog(directory: Path, catalog: KeptCatalog) -> None:
         catalog: What is known.
 
     Raises:
-        Unavailable: The disk does not take it.
+        NotKeptError: The disk does not take it.
     """
     try:
         _write_durably(directory / _CATALOG, catalog.to_bytes())
     except OSError as error:
-        raise Unavailable(
+        raise NotKeptError(
             f"The host cannot keep the catalogue of the changelog in its data directory ({error.strerror})."
         ) from error
 

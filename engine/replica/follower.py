@@ -18,6 +18,7 @@ from engine.cluster.reports import GroupReport, StoreReport
 from engine.errors import LivestateError, Unavailable
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
 from engine.replica.compactor import Compactor
+from engine.replica.data_directory import NotKeptError
 from engine.replica.figures import ReplicaFigures
 from engine.replica.follower_options import FollowerOptions
 from engine.replica.group import FollowedGroup
@@ -144,6 +145,9 @@ class Follower:
         """
         try:
             self._look_for_stores()
+        except NotKeptError as error:
+            # The changelog has said what is newest: nothing from before that is shown.
+            _log.warning("%s", error.message)
         except Unavailable as error:
             kept = self._search.recall()
             if kept is None:

@@ -66,6 +66,7 @@ class StoreSearch:
         the next look is due at once.
 
         Raises:
+            NotKeptError: It was taken up, and the disk does not take it.
             Unavailable: The changelog cannot be reached, or is not there any more.
             LivestateError: It cannot be read, or the data directory belongs to another one.
         """

@@ -6,6 +6,7 @@ import json
 import shutil
 import signal
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -110,6 +111,27 @@ def test_a_migrated_store_and_a_switched_name_are_kept(away: Away, tmp_path: Pat
         assert follower.definitions()[STORE.name].generation == generation == 1
         away.bring_back()
         assert follower.wait_for(GROUP, away.append(), PATIENCE_SECONDS)
+
+
+def test_a_changelog_that_is_there_is_asked_though_a_full_disk_does_not_take_its_catalogue(
+    away: Away, tmp_path: Path
+) -> None:
+    """What the host had before is shown for a changelog that is away alone."""
+    data, epoch = tmp_path / "data", away.append(4)
+    with run_follower(Changelog.open(str(away.root)), data) as follower:
+        assert follower.wait_for(GROUP, epoch, PATIENCE_SECONDS)
+        wait_until((data / ".reached" / f"{GROUP}.json").exists)
+    newest, shown = away.append(300), list[Epoch]()
+    (data / "catalog.tmp").mkdir()
+
+    def is_shown() -> bool:
+        with suppress(Unavailable), follower.pin_views([STORE.name]) as views:
+            shown.append(views[STORE.name].epoch)
+        return bool(shown)
+
+    with run_follower(Changelog.open(str(away.root)), data) as follower:
+        wait_until(is_shown)
+        assert shown == [newest]
 
 
 def test_a_host_without_anything_does_not_start(away: Away, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import engine.errors
+import engine.replica.data_directory
 import engine.replica.history
 import engine.replica.store_catalog
 import engine.state.damage
@@ -22,7 +23,13 @@ ROOT = Path(__file__).parents[2]
 ROOMS = ("engine/replica", "engine/state", "engine/changelog", "engine/catalog/host_statuses.py")
 KINDS = {
     name
-    for module in (engine.errors, engine.replica.history, engine.replica.store_catalog, engine.state.damage)
+    for module in (
+        engine.errors,
+        engine.replica.data_directory,
+        engine.replica.history,
+        engine.replica.store_catalog,
+        engine.state.damage,
+    )
     for name, kind in vars(module).items()
     # What a request names, and what it is made of, are the caller's; what is cancelled has no problem.
     if isinstance(kind, type)
