@@ -410,8 +410,18 @@ def _rocks_options(options: StateOptions) -> Options:
 
 
 def _options_with_manual_flush() -> Options:
-    """RocksDB's defaults, but that a write leaves the log in memory until `flush_wal`."""
-    with TemporaryDirectory(prefix="livestate-options-") as directory:
-        Path(directory, "OPTIONS-000001").write_text(_MANUAL_FLUSH)
-        settings, _ = Options.load_latest(directory)
+    """RocksDB's defaults, but that a write leaves the log in memory until `flush_wal`.
+
+    Raises:
+        Unavailable: There is no room for the file that RocksDB reads them from.
+    """
+    try:
+        with TemporaryDirectory(prefix="livestate-options-") as directory:
+            Path(directory, "OPTIONS-000001").write_text(_MANUAL_FLUSH)
+            settings, _ = Options.load_latest(directory)
+    except OSError as error:
+        raise Unavailable(
+            f"A small temporary file cannot be written ({error.strerror}): free space in /tmp, or name "
+            "another directory in TMPDIR, and start again."
+        ) from error
     return settings

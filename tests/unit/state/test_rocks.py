@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -40,6 +41,12 @@ def test_what_was_written_is_in_the_log_when_the_call_returns(rocks: Rocks, tmp_
 def test_a_write_leaves_the_log_to_a_call_without_the_gil(rocks: Rocks, tmp_path: Path) -> None:
     (told,) = (tmp_path / "db").glob("OPTIONS-*")
     assert "manual_wal_flush=true" in told.read_text()
+
+
+def test_a_full_place_for_temporary_files_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
+    with pytest.raises(Unavailable, match=r"temporary file cannot be written \(No such .*\): free space in"):
+        shared_options(StateOptions())
 
 
 def test_values_are_read_by_their_keys(rocks: Rocks) -> None:
