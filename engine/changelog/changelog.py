@@ -260,12 +260,12 @@ class Changelog:
         Raises:
             InvalidInput: No store could have the name.
             NotFound: There is no such store.
-            Corrupt: A switch of the name is damaged.
+            Corrupt: A newer version has written the newest switch of the name.
             Unavailable: The changelog cannot be reached.
             LimitExceeded: The disk is full.
         """
         check_name("store", name)
-        is_back = store == name and self._switches.newest_switch(name).number > 0
+        is_back = store == name and self._switches.has_switch(name)
         if self._stores.first_definition(store) is None and not is_back:
             raise NotFound(f"There is no store {store}: {name} keeps its meaning.")
         return self._switches.create(name, store, author)

@@ -25,6 +25,10 @@ SWITCH_FORMAT = 1
 _MAX_RACES = 100
 
 
+class _OtherFormatError(Corrupt):
+    """A newer version has written a switch: it is whole."""
+
+
 @dataclass(frozen=True)
 class Switch:
     """What SQL means by a name.
@@ -83,12 +87,19 @@ class Switches:
                     names[switch.name] = switch.store
         return names
 
+    def has_switch(self, name: StoreName) -> bool:
+        """Whether a name was ever switched."""
+        return self._newest_number(name) > 0
+
     def newest_switch(self, name: StoreName) -> Switch:
         """What a name means now."""
-        numbers = filter(None, map(switch_number, self._objects.list(switches_path(name))))
-        number = max(numbers, default=0)
+        number = self._newest_number(name)
         found = self._read(switch_path(name, number)) if number else None
         return found or Switch(name, name)
+
+    def _newest_number(self, name: StoreName) -> int:
+        numbers = filter(None, map(switch_number, self._objects.list(switches_path(name))))
+        return max(numbers, default=0)
 
     def decisions(self) -> Sequence[Decision]:
         """The switches that were read so far. No request."""
@@ -100,7 +111,8 @@ class Switches:
         ]
 
     def create(self, name: StoreName, store: StoreName, author: Author = UNKNOWN_AUTHOR) -> Switch:
-        """Make a name mean a store from now on; nothing is written if it does.
+        """Make a name mean a store from now on; nothing is written if it does. A damaged switch is
+        followed by another one, as by any.
 
         Args:
             name: The name.
@@ -112,17 +124,28 @@ class Switches:
 
         Raises:
             LimitExceeded: The disk is full.
+            Corrupt: A newer version has written the newest switch.
         """
         for _ in range(_MAX_RACES):
-            before = self.newest_switch(name)
-            if before.store == store:
+            before = self._switch_before(name)
+            if before is not None and before.store == store:
                 return before
-            switch = Switch(name, store, before.number + 1, author)
+            number = self._newest_number(name) if before is None else before.number
+            switch = Switch(name, store, number + 1, author)
             fields = {"format": SWITCH_FORMAT, "name": name, "store": store, **author.to_document()}
             document = json.dumps(fields, indent=1).encode()
             if self._objects.create(switch_path(name, switch.number), [pa.py_buffer(seal(document))]):
                 return switch
         raise Unavailable(f"Others keep switching {name}: try again later.")
+
+    def _switch_before(self, name: StoreName) -> Switch | None:
+        """The newest switch of a name; None where it is damaged."""
+        try:
+            return self.newest_switch(name)
+        except _OtherFormatError:
+            raise
+        except Corrupt:
+            return None
 
     def _read(self, path: str) -> Switch | None:
         if path not in self._known:
@@ -142,7 +165,7 @@ def _switch_of(data: bytes, path: str) -> Switch:
     except (ValueError, KeyError, TypeError) as error:
         raise Corrupt("A switch in the changelog lacks a field; restore it from a backup.") from error
     if version != SWITCH_FORMAT:
-        raise Corrupt(
+        raise _OtherFormatError(
             f"The switch of {name} has format {version!r}; this version reads format {SWITCH_FORMAT}: "
             "upgrade livestate."
         )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from engine.changelog import Changelog, Switch
+from engine.changelog.checksummed_json import seal, unseal
 from engine.changelog.layout import switch_path
 from engine.errors import Corrupt, InvalidInput, NotFound
 from engine.model.schema import StoreName, define_store
@@ -117,3 +119,25 @@ def test_damage_is_noticed(tmp_path: Path) -> None:
     file.rename(moved)
     with pytest.raises(Corrupt, match="lies where another one should be"):
         meanings(Changelog.open(str(tmp_path)))
+
+
+def test_a_damaged_switch_is_followed_by_another(tmp_path: Path) -> None:
+    changelog = Changelog.open(str(tmp_path))
+    changelog.create_store(PLAYS)
+    changelog.create_store(OTHER)
+    switch(changelog, "best", "plays")
+    for number, store in enumerate(("by country", "by country", "plays"), start=1):
+        (tmp_path / switch_path(BEST, number)).write_bytes(b"damaged")
+        found = switch(Changelog.open(str(tmp_path)), "best", store)
+        assert (found.number, found.store) == (number + 1, store)
+        assert meanings(Changelog.open(str(tmp_path))) == {BEST: store}
+    newest = tmp_path / switch_path(BEST, 4)
+    newest.write_bytes(with_format(newest.read_bytes(), 2))
+    with pytest.raises(Corrupt, match="upgrade livestate"):
+        switch(Changelog.open(str(tmp_path)), "best", "by country")
+
+
+def with_format(data: bytes, number: int) -> bytes:
+    """A switch as another version writes it."""
+    document = json.loads(unseal(data, "A switch"))
+    return seal(json.dumps({**document, "format": number}, indent=1).encode())
