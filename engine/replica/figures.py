@@ -69,6 +69,7 @@ class ReplicaFigures:
         cache_hits: How often one was asked for that was there.
         cache_misses: How often one was not.
         rocksdb: Sums over all partitions of RocksDB's own properties, by name.
+        unreadable: How many stores and names of SQL are damaged in the changelog, so that they mean nothing.
     """
 
     groups: Mapping[GroupName, GroupFigures] = field(default_factory=dict)
@@ -77,3 +78,4 @@ class ReplicaFigures:
     cache_hits: int = 0
     cache_misses: int = 0
     rocksdb: Mapping[str, int] = field(default_factory=dict)
+    unreadable: int = 0

@@ -254,6 +254,7 @@ class Follower:
             cache.hits,
             cache.misses,
             rocksdb,
+            len(self._damaged),
         )
 
     def add_listener(self, listener: Callable[[], None]) -> None:

@@ -198,6 +198,11 @@ _STORE_SIZES = {
 def _store_metrics(figures: HostFigures) -> Iterator[Metric]:
     stores = sorted(figures.stores.items())
     yield _single("stores", "Stores that this host knows.", len(stores))
+    yield _single(
+        "stores_unreadable",
+        "Stores and names that are damaged in the changelog; livestate stores says how.",
+        figures.replica.unreadable,
+    )
     groups = {name: definition.group for name, definition in figures.definitions.items()}
     counted: list[tuple[tuple[str, str], dict[str, float]]] = [
         (

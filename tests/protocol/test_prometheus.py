@@ -21,15 +21,17 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from engine.changelog import Changelog, append_table
+from engine.changelog.layout import definition_path
 from engine.cluster.reports import HostName
 from engine.errors import NotFound
 from engine.replica.follower_options import FollowerOptions
 from engine.replica.snapshot_options import SnapshotOptions
 from flight_server.client.client import Client
-from flight_server.host.host import Host
+from flight_server.host.host import Host, HostOptions
 from flight_server.host.ports import free_ports
 from tests.support.many_hosts import three_hosts
 from tests.support.plays import COUNT, FAN_OUT, PLAYS, STORE
+from tests.support.started_host import start_host
 from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -139,6 +141,23 @@ def test_statements_are_counted_by_how_they_were_answered(hosts: Mapping[HostNam
     rows = sum(value(each, "livestate_store_rows", store="plays", group="plays") for each in hosts.values())
     assert rows == PLAYS.num_rows
     wait_until(lambda: value(host, "livestate_group_snapshot_bytes", group="plays") > 0)
+
+
+def test_a_store_whose_definition_is_damaged_is_counted(tmp_path: Path) -> None:
+    changelog = str(tmp_path / "changelog")
+    append_table(Changelog.open(changelog), STORE, PLAYS.slice(0, 10))
+    definition = Path(changelog, *definition_path(STORE.name).split("/"))
+    whole = definition.read_bytes()
+    definition.write_bytes(b"damaged")
+    with (
+        start_host(HostOptions(changelog, tmp_path / "data", port=0, http=("127.0.0.1", 0))) as host,
+        Client(host.uri) as client,
+    ):
+        assert value(host, "livestate_stores_unreadable") == 1
+        (store,) = client.query("SHOW STORES").read_all().to_pylist()
+        assert store["problem"].startswith("Store plays cannot be read: ")
+        definition.write_bytes(whole)
+        wait_until(lambda: value(host, "livestate_stores_unreadable") == 0)
 
 
 @contextmanager

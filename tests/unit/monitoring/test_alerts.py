@@ -21,6 +21,7 @@ FIRES: Mapping[str, Mapping[str, str]] = {
     "LivestateHostDrained": {"livestate_draining": "1"},
     "LivestateHostRestarts": {"livestate_start_time_seconds": "0+600"},
     "LivestateGroupProblem": {'livestate_group_problem{group="g"}': "1"},
+    "LivestateStoresUnreadable": {"livestate_stores_unreadable": "1"},
     "LivestateGroupBehind": {
         'livestate_group_lag_seconds{group="g"}': "90",
         'livestate_group_epoch{group="g"}': "7",
