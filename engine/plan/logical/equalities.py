@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 import pyarrow as pa
 from sqlglot import exp
 
-from engine.plan.logical.trees import location_text
+from engine.plan.logical.trees import location_text, unwrap
 
 
 class Equalities:
@@ -59,6 +59,17 @@ class Equalities:
     def is_compared(self, name: str) -> bool:
         """Whether a condition says that an expression equals another, so that it is not NULL."""
         return len(self.members(name)) > 1
+
+
+def equal_tables(conditions: Iterable[exp.Expr]) -> set[str]:
+    """The tables whose columns conditions compare with each other; these are not NULL where they are true."""
+    sides = (
+        unwrap(condition.args[side])
+        for condition in conditions
+        if equal_pair(condition)
+        for side in ("this", "expression")
+    )
+    return {side.table for side in sides if isinstance(side, exp.Column)}
 
 
 def equal_pair(condition: exp.Expr) -> tuple[str, str] | None:

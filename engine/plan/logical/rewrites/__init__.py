@@ -13,6 +13,7 @@ from engine.plan.logical.rewrite import Rewrite
 from engine.plan.logical.rewrites.equal_columns import EQUAL_COLUMNS
 from engine.plan.logical.rewrites.group_conditions import GROUP_CONDITIONS
 from engine.plan.logical.rewrites.implied import IMPLIED
+from engine.plan.logical.rewrites.outer_joins import OUTER_JOINS
 from engine.plan.logical.rewrites.pushed_conditions import PUSHED_CONDITIONS
 from engine.plan.logical.rewrites.shared_conditions import SHARED_CONDITIONS
 from engine.plan.logical.rewrites.unread_outputs import UNREAD_OUTPUTS
@@ -22,6 +23,7 @@ REWRITES: tuple[Rewrite, ...] = (
     SHARED_CONDITIONS,
     # Every SELECT.
     GROUP_CONDITIONS,
+    OUTER_JOINS,
     IMPLIED,
     EQUAL_COLUMNS,
     PUSHED_CONDITIONS,

@@ -6,7 +6,8 @@ leave. But it says of another table which of its rows can matter.
 
 - Equalities and conditions of WHERE and of inner and semi joins hold for every row that comes out.
 - A LEFT, SEMI or ANTI join may look for partners only where the condition holds of its own table too: a row
-  for which it does not hold equals none of the rows that come out in the end.
+  for which it does not hold equals none of the rows that come out in the end. Where its condition compares
+  columns of a LEFT join before it, partners are looked for only of rows that met that one's, too.
 - A subquery in an expression is worked out for the rows around it. Of those that come out all holds that the
   SELECT around it says; what it gives for the others does not matter.
 """
@@ -19,7 +20,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from engine.plan.logical.constant_conditions import compared_column, move_condition
-from engine.plan.logical.equalities import Equalities, equal_pair
+from engine.plan.logical.equalities import Equalities, equal_pair, equal_tables
 from engine.plan.logical.rewrite import Draft, SelectRewrite
 from engine.plan.logical.selects import (
     certain_conditions,
@@ -74,6 +75,23 @@ def add_equal_columns(draft: Draft, select: exp.Select) -> None:
         _add_to_joins(select, compared, equal, own)
 
 
+def _met_conditions(joins: Sequence[exp.Join], conditions: Sequence[exp.Expr]) -> list[exp.Expr]:
+    """The conditions of LEFT joins that are true for rows for which others are: a column of their table is
+    compared there, so that it is not NULL, and the row has a partner.
+
+    Args:
+        joins: The joins that these rows have behind them.
+        conditions: The others.
+    """
+    found: list[exp.Expr] = []
+    left = [join for join in joins if side_of(join) == "LEFT" and not is_hiding(join)]
+    while met := [join for join in left if join.this.alias in equal_tables([*conditions, *found])]:
+        left = [join for join in left if join not in met]
+        for join in met:
+            found += conjuncts(join.args.get("on"))
+    return found
+
+
 def _select_around(select: exp.Select) -> exp.Select | None:
     """The SELECT in one of whose expressions a SELECT stands; None for one of a FROM clause or of its own."""
     node = select.parent
@@ -115,13 +133,14 @@ def _add_to_joins(
     select: exp.Select, compared: Compared, equal: Equalities, own: Mapping[str, pa.DataType]
 ) -> None:
     """Say of the tables of LEFT and ANTI joins what their conditions make equal to the tables before them."""
-    for join in joins_of(select):
+    joins = joins_of(select)
+    for place, join in enumerate(joins):
         on = list(conjuncts(join.args.get("on")))
         if side_of(join) in {"RIGHT", "FULL"} or not any(map(equal_pair, on)):
             continue
         alias = join.this.alias
         here = equal.copy()
-        here.add(on)
+        here.add([*on, *_met_conditions(joins[:place], on)])
         theirs = {name: found for name, found in own.items() if column_named(name).table == alias}
         others = [(name, found) for name, found in compared if column_named(name).table != alias]
         known = [*on, *certain_conditions(select)]
