@@ -8,6 +8,7 @@ end that is not there. The parser says what is wrong with such a text.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 STRING = r"'[^']*+(?:''[^']*+)*+(?:'|\Z)"
 """A string, in which only quotation marks are doubled."""
@@ -34,10 +35,14 @@ _NO_WIDTH = "\u200b\u2060\ufeff"
 copied from, and files begin with one.
 """
 _BLANKS = re.compile(rf"(?:[\s{_NO_WIDTH}]|{LINE_COMMENT})*+")
-_WITHOUT_WIDTH = re.compile(
-    rf"(?P<comment>{COMMENT_MARK})|(?P<dollar>{DOLLAR_MARK})|{LINE_COMMENT}|{ESCAPE_STRING}|{STRING}|{QUOTED_NAME}"
-    rf"|(?P<blanks>[{_NO_WIDTH}]+)",
-    re.IGNORECASE | re.DOTALL,
+_OTHER_WORDS = (
+    rf"(?P<comment>{COMMENT_MARK})|(?P<dollar>{DOLLAR_MARK})|{LINE_COMMENT}"
+    rf"|{ESCAPE_STRING}|{STRING}|{QUOTED_NAME}"
+)
+"""What may have any characters in it, in DuckDB's dialect."""
+_WITHOUT_WIDTH = re.compile(rf"{_OTHER_WORDS}|(?P<found>[{_NO_WIDTH}]+)", re.IGNORECASE | re.DOTALL)
+_BACKTICK_NAME = re.compile(
+    rf"{_OTHER_WORDS}|(?P<found>`[^`]*+(?:``[^`]*+)*+`)|`.*+", re.IGNORECASE | re.DOTALL
 )
 _COMMENT_MARKS = re.compile(r"/\*|\*/")
 
@@ -126,15 +131,43 @@ def with_plain_blanks(text: str) -> str:
     """
     if not any(sign in text for sign in _NO_WIDTH):
         return text
-    parts: list[str] = []
-    copied = place = 0
-    while found := search_in_turns(_WITHOUT_WIDTH, text, place):
+    parts, copied = list[str](), 0
+    for found in _find_outside_words(_WITHOUT_WIDTH, text):
+        parts += [text[copied : found.start()], " " * len(found[0])]
+        copied = found.end()
+    return "".join([*parts, text[copied:]])
+
+
+def with_quoted_names(text: str) -> str:
+    """A text in DuckDB's dialect with names between quotation marks that it has between backticks: DuckDB
+    reads both. Of the same length, where no name has either in it.
+
+    Args:
+        text: Any text.
+    """
+    if "`" not in text:
+        return text
+    parts, copied = list[str](), 0
+    for found in _find_outside_words(_BACKTICK_NAME, text):
+        name = found[0][1:-1].replace("``", "`").replace('"', '""')
+        parts += [text[copied : found.start()], f'"{name}"']
+        copied = found.end()
+    return "".join([*parts, text[copied:]])
+
+
+def _find_outside_words(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
+    """What a pattern calls `found`, in order; not within strings, names and comments.
+
+    Args:
+        pattern: One of `_OTHER_WORDS`, or what is looked for.
+        text: A text in DuckDB's dialect.
+    """
+    place = 0
+    while found := search_in_turns(pattern, text, place):
         place = found.end()
         if found.lastgroup == "comment":
             place = comment_end(text, found.start())
         elif found.lastgroup == "dollar":
             place = dollar_end(text, found.start(), found[0])
-        elif found.lastgroup == "blanks":
-            parts += [text[copied : found.start()], " " * len(found[0])]
-            copied = place
-    return "".join([*parts, text[copied:]])
+        elif found.lastgroup == "found":
+            yield found

@@ -18,6 +18,7 @@ from engine.plan.values import Arguments
 from engine.scan import StoreSource
 from engine.sql.as_of import drop_version_moments, resolve_as_of, take_as_of
 from engine.sql.bind import BoundStatement
+from engine.sql.lexer import with_quoted_names
 from engine.sql.literals import likely_template, listed_keys, longest_text_error, split_last_list
 from engine.sql.text import SourceText
 from engine.sql.versions import NO_MOMENTS, Moments, is_versioned
@@ -58,7 +59,7 @@ class Texts:
         """
         self._check_length(text)
         tables = self._source.tables()
-        taken = take_as_of(text, dialect)
+        taken = take_as_of(with_quoted_names(text) if dialect == "duckdb" else text, dialect)
         asked = Moments.from_clauses(taken.clauses, read_point)
         # Moments matter for versioned stores only: a statement without these is shared with other moments.
         moments = asked if asked != NO_MOMENTS and _names_versions(taken.text, tables) else NO_MOMENTS

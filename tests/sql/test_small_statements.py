@@ -70,7 +70,6 @@ DIFFERENT = {
     "; SELECT a FROM t": _UNKNOWN_FORM,
     "WITH x AS (SELECT 1), SELECT * FROM x": _UNKNOWN_FORM,
     "SELECT 1 AS select": _UNKNOWN_FORM,
-    "SELECT `a` FROM t": _UNKNOWN_FORM,
     "FROM (DESCRIBE t)": "DESCRIBE stands alone",
     "SELECT main.abs(-1) AS v": "functions are called by their names alone",
     "SUMMARIZE 't'": "a store is named without quotation marks",
