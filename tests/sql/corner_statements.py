@@ -630,6 +630,13 @@ OTHERS = (
     "SELECT ``",
     "SELECT `k FROM r",
     "SELECT k FROM r`",
+    *(
+        f"SELECT {outputs} FROM r CROSS JOIN t {kind} JOIN r USING (k)"
+        for outputs in ("*", "r.*", "x", "n", "t.n", "count(*)")
+        for kind in ("SEMI", "ANTI")
+    ),
+    "SELECT * FROM t SEMI JOIN r ON r.k = t.n JOIN r ON r.k = t.n",
+    "SELECT * FROM t SEMI JOIN r ON r.k = t.n ANTI JOIN r ON r.k = t.n + 1",
     "VALUES (1, 'a'), (NULL, 'b')",
     "VALUES (1), ('a')",
     "VALUES (1, 2), (3)",

@@ -182,6 +182,11 @@ def _difference(service: QueryService, connection: duckdb.DuckDBPyConnection, sq
         return None
     if wanted.schema != found.schema:
         return f"columns {found.schema.to_string()} instead of {wanted.schema.to_string()}"
+    prepared = service.prepare(sql)
+    if prepared.schema != found.schema:
+        return f"columns are told as {prepared.schema.to_string()} before"
+    if prepared.origins and len(prepared.origins) != len(prepared.schema):
+        return f"origins of {len(prepared.origins)} columns are told"
     return None if _rows(wanted) == _rows(found) else f"rows {_rows(found)} instead of {_rows(wanted)}"
 
 

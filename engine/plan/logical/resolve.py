@@ -336,6 +336,11 @@ class _Resolver:
             columns = tuple(renamed) or None
         else:
             raise Uncertain(node.key)
+        if name and any(
+            source.name == fold(name) and source.is_hidden != is_hidden for source in scope.sources
+        ):
+            # The table that nobody sees hides the other one.
+            raise Uncertain(name)
         alias = self._alias(name or "t")
         identifiers = [exp.to_identifier(each, quoted=True) for each in renamed]
         known.set("alias", exp.TableAlias(this=exp.to_identifier(alias, quoted=True), columns=identifiers))
