@@ -285,6 +285,12 @@ class Waiting:
         self._waits.release()
         yield
 
+    def lend(self) -> None:
+        """It is nobody's."""
+
+    def reclaim(self, until: float | None) -> None:
+        """Likewise."""
+
     def occupy(self, until: float | None) -> AbstractContextManager[None]:
         return nullcontext()
 
