@@ -119,7 +119,7 @@ class FragmentRuns:
             self._begun_here -= 1
 
     @contextmanager
-    def waiting(self) -> Iterator[None]:
+    def note_wait(self) -> Iterator[None]:
         """For a block in which the statement waits for its runs: when it is long, and none of them is here,
         somebody else has its slot meanwhile.
 

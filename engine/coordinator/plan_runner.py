@@ -109,7 +109,7 @@ class PlanRunner:
             runs = self._running.begin(query.deadline, resources)
             try:
                 share = context.shares(text, route.partitions[host])[host]
-                with runs.waiting():
+                with runs.note_wait():
                     run = runs.open(host, context.request(text, share, {}))
                     stats = FragmentStats("statement", run, 0, 0.0)
                     rows = read_first_batches(stats.count(runs.batches(run)), route)

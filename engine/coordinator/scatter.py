@@ -175,7 +175,7 @@ class Scatter:
 
     def _wait_for_arrivals(self) -> list[_Arrival]:
         """Wait for fragments whose rows have come."""
-        with self._runs.waiting(), self._changed:
+        with self._runs.note_wait(), self._changed:
             self._changed.wait_for(
                 lambda: self._runs.has_ended or any(not each.missing for each in self._arriving)
             )
@@ -310,7 +310,7 @@ class Scatter:
             self._begin_here(host)
             _submit(self._runs, self._threads, host, begin, host, request)
         streams: list[HostBatches] = []
-        with self._runs.waiting():
+        with self._runs.note_wait():
             while len(streams) < len(requests):
                 found = opened.get()
                 if found is None:
