@@ -84,12 +84,12 @@ def test_set_changes_an_option_of_a_session_that_has_a_cookie(host: Host) -> Non
     ):
         cursor.execute("SET dialect = 'spark'")
         assert cursor.fetchall() == []
-        cursor.execute("SELECT `title` FROM `songs` WHERE `song_id` = 2")
+        cursor.execute('SELECT title FROM songs WHERE title = "two"')
         assert cursor.fetchall() == [("two",)]
         cursor.execute("SET min_epoch TO 1; ")
         cursor.execute("RESET dialect")
-        with pytest.raises(adbc_driver_manager.ProgrammingError):
-            cursor.execute("SELECT `title` FROM `songs` WHERE `song_id` = 2")
+        with pytest.raises(adbc_driver_manager.ProgrammingError, match='There is no column two'):
+            cursor.execute('SELECT title FROM songs WHERE title = "two"')
         for sql, message in (
             ("SET nothing = 1", "There is no session option 'nothing'"),
             ("SET timeout = 'soon'", "must be a number of seconds"),
