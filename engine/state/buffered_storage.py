@@ -71,7 +71,7 @@ class BufferedStorage:
 
     def get_all(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """As `Storage.get_all`."""
-        if not self._buffered or not any(segment_of_block(key) in self._buffered for key in keys):
+        if not self._buffered or self._buffered.keys().isdisjoint(map(segment_of_block, keys)):
             return self._storage.get_all(keys)
         return [self.get(key) for key in keys]
 

@@ -12,12 +12,21 @@ stored beside them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
 
 from engine.state.damage import damage_error
-from engine.state.formats import SegmentId, add_checksum, block_key, copy_to_pool, remove_checksum
+from engine.state.formats import (
+    SegmentId,
+    add_checksum,
+    add_checksums,
+    block_key,
+    copy_to_pool,
+    remove_checksum,
+    remove_checksums,
+)
 from engine.state.keys import Rows
 from engine.state.storage import Storage
 
@@ -48,41 +57,55 @@ def encode_pages(column: pa.Array, page_rows: int) -> Iterator[bytes]:
         column: The rows, without nulls.
         page_rows: Rows of a page.
     """
-    starts = range(0, len(column), page_rows)
     if not _has_lengths(column.type):
         width = _width(column.type)
         data = memoryview(column.buffers()[1])[column.offset * width : (column.offset + len(column)) * width]
-        for start in starts:
-            yield add_checksum(bytes(data[start * width : (start + page_rows) * width]))
+        yield from add_checksums(data, page_rows * width)
         return
     _, offset_buffer, data_buffer = column.buffers()
     offsets = np.frombuffer(offset_buffer, np.int32)[column.offset : column.offset + len(column) + 1]
     lengths = np.diff(offsets).astype(_LENGTH)
     data = memoryview(data_buffer if data_buffer is not None else b"")
-    for start in starts:
+    for start in range(0, len(column), page_rows):
         stop = min(start + page_rows, len(column))
         yield add_checksum(lengths[start:stop].tobytes() + bytes(data[offsets[start] : offsets[stop]]))
 
 
-def decode_pages(
-    pages: Sequence[bytes | memoryview], arrow_type: pa.DataType, page_rows: int, rows: int
-) -> pa.Array:
+def decode_pages(pages: Sequence[bytes], arrow_type: pa.DataType, page_rows: int, rows: int) -> pa.Array:
     """Read pages that follow each other, or do not; all but the last are full.
 
     Args:
-        pages: Their stored form, without checksums.
+        pages: Their stored form, at least one.
         arrow_type: Type of the column.
         page_rows: Rows of a full page.
         rows: How many rows they have together.
 
     Raises:
-        DamagedError: The bytes are none of so many rows.
+        DamagedError: They are not what was written, or not of so many rows.
     """
-    if not _has_lengths(arrow_type):
-        data = b"".join(pages)
-        if len(data) != rows * _width(arrow_type):
+    if len(pages) != -(-rows // page_rows):
+        raise damage_error("block")
+    if _has_lengths(arrow_type):
+        values = [remove_checksum(page, "block", is_optional=False) for page in pages]
+        return _decode_with_lengths(values, arrow_type, page_rows, rows)
+    width, full = _width(arrow_type), rows // page_rows
+    found = remove_checksums(b"".join(pages[:full]), page_rows * width, "block")
+    if len(found) != full:
+        raise damage_error("block")
+    data = pa.allocate_buffer(rows * width)
+    np.frombuffer(data, found.dtype, full)[:] = found
+    if len(pages) > full:
+        last = remove_checksum(pages[-1], "block", is_optional=False)
+        if len(last) != len(data) - found.nbytes:
             raise damage_error("block")
-        return pa.Array.from_buffers(arrow_type, rows, [None, copy_to_pool(data)])
+        memoryview(data).cast("B")[found.nbytes :] = last
+    return pa.Array.from_buffers(arrow_type, rows, [None, data])
+
+
+def _decode_with_lengths(
+    pages: Sequence[memoryview], arrow_type: pa.DataType, page_rows: int, rows: int
+) -> pa.Array:
+    """Read pages of strings or bytes, without their checksums."""
     header = page_rows * _LENGTH.itemsize
     last = (rows - (len(pages) - 1) * page_rows) * _LENGTH.itemsize
     heads = b"".join([*(page[:header] for page in pages[:-1]), pages[-1][:last]])
@@ -97,9 +120,7 @@ def decode_pages(
     return pa.Array.from_buffers(arrow_type, rows, buffers)
 
 
-def _are_aligned(
-    pages: Sequence[bytes | memoryview], offsets: Rows, page_rows: int, header: int, last: int
-) -> bool:
+def _are_aligned(pages: Sequence[memoryview], offsets: Rows, page_rows: int, header: int, last: int) -> bool:
     """Whether each page has as many bytes as its lengths say."""
     sizes = np.fromiter(map(len, pages), np.int64, len(pages)) - header
     sizes[-1] += header - last
@@ -164,9 +185,4 @@ class KeyPages:
         rows = len(pages) * self.page_rows
         if is_last:
             rows -= self.pages * self.page_rows - self._rows
-        return decode_pages(
-            [remove_checksum(page, "block") for page in found if page is not None],
-            self._arrow_type,
-            self.page_rows,
-            rows,
-        )
+        return decode_pages(cast("list[bytes]", found), self._arrow_type, self.page_rows, rows)

@@ -45,6 +45,8 @@ from engine.state.storage import Pair, Range, key_behind
 
 CALL_BYTES = 128 * KIB
 """Bytes of one write call to aim at: rocksdict holds the GIL during a call, 1.2 ms for 512 KiB."""
+TABLE_BLOCK_BYTES = KIB
+"""What RocksDB reads at once of what is no blob: hardly more than a page of keys."""
 ROOM_BYTES = 8 * MIB
 """What a disk must have room for beside what is in the log, before RocksDB is opened anew."""
 AGE_CUTOFF = 0.25
@@ -399,6 +401,7 @@ def _rocks_options(options: StateOptions) -> Options:
     # Columns have a cache of their own, and pages of keys are read past it.
     tables = BlockBasedOptions()
     tables.disable_cache()
+    tables.set_block_size(TABLE_BLOCK_BYTES)
     settings.set_block_based_table_factory(tables)
     settings.set_write_buffer_size(options.write_buffer_bytes)
     settings.set_max_total_wal_size(4 * options.write_buffer_bytes)

@@ -41,8 +41,10 @@ Places = npt.NDArray[np.integer[Any]]
 """Places of values, in any type of numbers."""
 HotBlocks = Mapping[int, npt.NDArray[np.bool_]]
 """Place of a column to which of its blocks are read now and again."""
-LARGE_SEGMENT_ROWS, LARGE_SEGMENT_SHARE = 3 << 19, 8
-"""From so many rows on, blocks have at most this part of the rows that they have else."""
+LARGE_SEGMENT_ROWS = 3 << 19
+"""From so many rows on, blocks and pages are smaller."""
+LARGE_BLOCK_SHARE, LARGE_PAGE_SHARE = 8, 4
+"""Blocks then have at most this part of the rows that they have else, and pages of the bytes."""
 LEAST_SKETCHED_ROWS = 256
 """Sketches of smaller segments would take longer to make than the segments; most of them are merged soon."""
 
@@ -360,7 +362,7 @@ class _KeyBuilder:
         """Decide what is made, by the first block."""
         if self._rows < self._options.paged_rows:
             return
-        self.page_rows = page_rows_of(block, self._block_rows, self._options.page_bytes)
+        self.page_rows = page_rows_of(block, self._block_rows, page_bytes_of(self._rows, self._options))
         nbytes = self._context.key_bytes(block.nbytes, len(block)) * self._rows // len(block)
         self._is_whole = not self.page_rows or self._context.cache.keeps_keys(nbytes)
         if not self._is_whole:
@@ -387,6 +389,17 @@ def _encode_fences(keys: Keys) -> pa.Array:
     return pa.array(keys) if isinstance(keys, np.ndarray) else keys
 
 
+def page_bytes_of(rows: int, options: StateOptions) -> int:
+    """Bytes of a page to aim at. Of a large segment they are fewer: an epoch reads many of its pages, and
+    their bytes come from far behind the processor's cache.
+
+    Args:
+        rows: Rows of the segment.
+        options: Sizes of pages.
+    """
+    return options.page_bytes if rows < LARGE_SEGMENT_ROWS else options.page_bytes // LARGE_PAGE_SHARE
+
+
 def block_rows_of(rows: int, widest: int, options: StateOptions) -> int:
     """Rows of a block: a power of two, so that a block of the widest column has about `block_bytes`. Of a
     large segment they are fewer: few of its blocks are in the cache, and a row is read with its whole blocks.
@@ -397,5 +410,5 @@ def block_rows_of(rows: int, widest: int, options: StateOptions) -> int:
         options: Sizes of blocks.
     """
     fitting = max(1, options.block_bytes * rows // max(widest, 1))
-    most = options.block_rows if rows < LARGE_SEGMENT_ROWS else options.block_rows // LARGE_SEGMENT_SHARE
+    most = options.block_rows if rows < LARGE_SEGMENT_ROWS else options.block_rows // LARGE_BLOCK_SHARE
     return max(1, min(most, 1 << (fitting.bit_length() - 1)))

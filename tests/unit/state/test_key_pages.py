@@ -17,13 +17,14 @@ from hypothesis import strategies as st
 from engine.model.schema import Epoch, PartitionId, StoreDefinition, define_store
 from engine.state.cache import ColumnCache
 from engine.state.damage import DamagedError
-from engine.state.formats import KEY_FILTER, PAGE_FENCES, SegmentId, block_key, remove_checksum
+from engine.state.formats import KEY_FILTER, PAGE_FENCES, SegmentId, block_key
 from engine.state.key_filter import KeyFilter, decode_filter, pieces_of
 from engine.state.key_pages import decode_pages, encode_pages
 from engine.state.partition import PartitionStore
 from engine.state.segment import Segment
+from engine.state.segment_builder import LARGE_SEGMENT_ROWS
 from engine.state.segment_keys import MOST_SOUGHT
-from engine.state.state_options import StateOptions
+from engine.state.state_options import MIB, StateOptions
 from tests.support.partitions import view_of
 from tests.support.seeds import seeded_generator
 
@@ -221,11 +222,6 @@ def test_what_is_damaged_is_refused(name: str, tmp_path: Path) -> None:
                 segment_of(store).stored.check_block(block)
 
 
-def decode(pages: list[bytes], arrow_type: pa.DataType, page_rows: int, rows: int) -> pa.Array:
-    """Read pages with checksums."""
-    return decode_pages([remove_checksum(page, "page") for page in pages], arrow_type, page_rows, rows)
-
-
 @pytest.mark.parametrize("cut", ["filter", "page", "page of text"])
 def test_every_cut_is_found(cut: str) -> None:
     keys = pa.array([f"k{number:04}" for number in range(300)]) if "text" in cut else pa.array(range(300))
@@ -243,16 +239,21 @@ def test_every_cut_is_found(cut: str) -> None:
                 decode_filter([flipped], 300, made.checksum)
         return
     sealed = list(encode_pages(keys, 64))
-    for place in range(len(sealed[-1])):
-        flipped = bytes([*sealed[-1][:place], sealed[-1][place] ^ 1, *sealed[-1][place + 1 :]])
-        with pytest.raises(DamagedError):
-            decode([*sealed[:-1], flipped], keys.type, 64, 300)
-    pages = [bytes(remove_checksum(page, "page")) for page in sealed]
-    assert decode_pages(pages, keys.type, 64, 300).equals(keys)
-    for number, page in enumerate(pages):
+    for number in (1, len(sealed) - 1):
+        page = sealed[number]
+        for place in range(len(page)):
+            flipped = bytes([*page[:place], page[place] ^ 1, *page[place + 1 :]])
+            with pytest.raises(DamagedError):
+                decode_pages([*sealed[:number], flipped, *sealed[number + 1 :]], keys.type, 64, 300)
+    assert decode_pages(sealed, keys.type, 64, 300).equals(keys)
+    for number, page in enumerate(sealed):
         for length in range(len(page)):
             with pytest.raises(DamagedError):
-                decode_pages([*pages[:number], page[:length], *pages[number + 1 :]], keys.type, 64, 300)
+                decode_pages([*sealed[:number], page[:length], *sealed[number + 1 :]], keys.type, 64, 300)
+        with pytest.raises(DamagedError):
+            decode_pages([*sealed[:number], *sealed[number + 1 :]], keys.type, 64, 300)
+        with pytest.raises(DamagedError):
+            decode_pages([*sealed[:number], page, *sealed[number:]], keys.type, 64, 300)
 
 
 @given(data=st.data(), page_rows=st.sampled_from([1, 4, 16]))
@@ -271,7 +272,7 @@ def test_any_column_comes_back_from_its_pages(data: st.DataObject, page_rows: in
     column = pa.array(data.draw(st.lists(values, min_size=1, max_size=60)), arrow_type)
     column = column[data.draw(st.integers(0, len(column) - 1)) :]
     pages = list(encode_pages(column, page_rows))
-    assert decode(pages, arrow_type, page_rows, len(column)).equals(column)
+    assert decode_pages(pages, arrow_type, page_rows, len(column)).equals(column)
 
 
 @given(keys=st.lists(st.binary(max_size=6), min_size=1, unique=True), rows=st.integers(1, 300))
@@ -290,3 +291,17 @@ def test_few_other_keys_pass_a_filter() -> None:
         assert made.may_hold(keys[10_000:]).mean() < 0.06
     assert pieces_of(1) == 1
     assert pieces_of(8 << 20) == 17
+
+
+def test_pages_of_large_segments_are_smaller(tmp_path: Path) -> None:
+    definition = STORES["numbers"]
+    numbers = np.arange(LARGE_SEGMENT_ROWS)
+    batch = rows(definition, numbers, 1)
+    for count, page_rows in ((LARGE_SEGMENT_ROWS - 1, 256), (LARGE_SEGMENT_ROWS, 64)):
+        with open_store(definition, tmp_path / str(count), StateOptions(cache_bytes=MIB)) as store:
+            store.apply(Epoch(1), batch[:count])
+            segment = segment_of(store)
+            assert segment.record.page_rows == page_rows
+            places, found = segment.keys.find(segment.keys.of_rows(np.arange(5, count, 997)))
+            assert found.tolist() == list(range(5, count, 997))
+            assert places.tolist() == list(range(len(found)))
