@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pyarrow as pa
 
 from engine.state.damage import DamagedError
-from engine.state.formats import SegmentId, encode_block, segment_of_block
+from engine.state.formats import SegmentId, encode_block, segment_of_block, segments_of_blocks
 from engine.state.storage import Pair, Range, Storage
 
 
@@ -71,7 +71,7 @@ class BufferedStorage:
 
     def get_all(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """As `Storage.get_all`."""
-        if not self._buffered or self._buffered.keys().isdisjoint(map(segment_of_block, keys)):
+        if not self._buffered or self._buffered.keys().isdisjoint(segments_of_blocks(keys)):
             return self._storage.get_all(keys)
         return [self.get(key) for key in keys]
 

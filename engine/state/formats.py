@@ -39,7 +39,7 @@ import re
 import struct
 import zlib
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NewType, TypeVar
 
@@ -101,6 +101,11 @@ def block_key(segment: SegmentId, column: int, block: int) -> bytes:
 def segment_of_block(key: bytes) -> SegmentId:
     """The segment that a block is of, by its RocksDB key."""
     return SegmentId(int.from_bytes(key[1:9], "big"))
+
+
+def segments_of_blocks(keys: Iterable[bytes]) -> set[SegmentId]:
+    """The segments that some blocks are of, by their RocksDB keys."""
+    return {SegmentId(int.from_bytes(segment, "big")) for segment in {key[1:9] for key in keys}}
 
 
 def dead_run_key(segment: SegmentId, number: int) -> bytes:

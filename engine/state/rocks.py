@@ -45,8 +45,8 @@ from engine.state.storage import Pair, Range, key_behind
 
 CALL_BYTES = 128 * KIB
 """Bytes of one write call to aim at: rocksdict holds the GIL during a call, 1.2 ms for 512 KiB."""
-TABLE_BLOCK_BYTES = KIB
-"""What RocksDB reads at once of what is no blob: hardly more than a page of keys."""
+TABLE_BLOCK_BYTES = 512
+"""What RocksDB reads at once of what is no blob, if that is not larger itself: one page of keys."""
 ROOM_BYTES = 8 * MIB
 """What a disk must have room for beside what is in the log, before RocksDB is opened anew."""
 AGE_CUTOFF = 0.25

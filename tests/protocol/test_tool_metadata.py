@@ -88,7 +88,7 @@ def test_set_changes_an_option_of_a_session_that_has_a_cookie(host: Host) -> Non
         assert cursor.fetchall() == [("two",)]
         cursor.execute("SET min_epoch TO 1; ")
         cursor.execute("RESET dialect")
-        with pytest.raises(adbc_driver_manager.ProgrammingError, match='There is no column two'):
+        with pytest.raises(adbc_driver_manager.ProgrammingError, match="There is no column two"):
             cursor.execute('SELECT title FROM songs WHERE title = "two"')
         for sql, message in (
             ("SET nothing = 1", "There is no session option 'nothing'"),
