@@ -253,8 +253,11 @@ class _FromClause:
 
     def _condition(self, source: _Source) -> Predicate:
         conjuncts = list(conditions_on_table(self._select, source.order))
+        # Rows that an outer join pads may meet a comparison of rows.
+        assert source.reference is not None
+        key = self._references[source.reference].definition.key if len(self._sources) == 1 else ()
         parts = [
-            predicate_of(conjunct, lambda column: self._resolve(column, source), self._lists)
+            predicate_of(conjunct, lambda column: self._resolve(column, source), self._lists, key)
             for conjunct in conjuncts
         ]
         parts += self._constant_joins(source, conjuncts)

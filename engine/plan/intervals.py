@@ -4,15 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import reduce
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from engine.model.schema import StoreDefinition
-from engine.plan.points import exact_members, exact_operand, is_compared_alone, listed_values
+from engine.plan.points import (
+    column_comparisons,
+    exact_members,
+    exact_operand,
+    is_compared_alone,
+    listed_values,
+)
 from engine.plan.predicates import (
     AllOf,
+    AnyOf,
     Compare,
+    CompareRow,
     Comparison,
     IsAmong,
     IsAnyOf,
@@ -23,6 +32,8 @@ from engine.plan.predicates import (
 from engine.plan.values import UNKNOWN, Arguments, Constant, coerce_constants
 from engine.scan import Interval
 
+MOST_ALTERNATIVES = 64
+"""Of more alternatives no bounds are looked for: they take longer to compare."""
 _MOMENT = pa.timestamp("us")
 _LAST = 0x10FFFF
 _BEFORE_SURROGATES, _AFTER_SURROGATES = 0xD7FF, 0xE000
@@ -39,8 +50,8 @@ class IntervalFinder:
         """The intervals of a predicate.
 
         A conjunct that compares a column with a constant is not true outside the interval, and never for
-        NULL. All hold together, so bounds of one column are intersected. Anything but a conjunction says
-        nothing here.
+        NULL. All hold together, so bounds of one column are intersected. Of alternatives one holds: where
+        each of a few bounds a column, the row is between the least and the greatest of their bounds.
 
         Args:
             predicate: What holds for every needed row.
@@ -48,21 +59,30 @@ class IntervalFinder:
         Returns:
             Column name to interval.
         """
+        kept = (
+            (column, _comparable_interval(interval, self._schema.field(column).type))
+            for column, interval in self._intervals(predicate).items()
+        )
+        return {column: interval for column, interval in kept if interval is not None}
+
+    def _intervals(self, predicate: Predicate) -> dict[str, Interval]:
+        """The intervals of a predicate, floats not looked at."""
         found: dict[str, Interval] = {}
         for column, interval in self._conjuncts(predicate):
             found[column] = _intersection(found[column], interval) if column in found else interval
-        kept = (
-            (column, _comparable_interval(interval, self._schema.field(column).type))
-            for column, interval in found.items()
-        )
-        return {column: interval for column, interval in kept if interval is not None}
+        return found
 
     def _conjuncts(self, predicate: Predicate) -> list[tuple[str, Interval]]:
         if isinstance(predicate, AllOf):
             return [each for part in predicate.parts for each in self._conjuncts(part)]
+        if isinstance(predicate, AnyOf):
+            return self._alternatives(predicate)
         if isinstance(predicate, Compare):
             interval = self._interval_of_comparison(predicate)
             return [] if interval is None else [(predicate.column, interval)]
+        if isinstance(predicate, CompareRow):
+            known = column_comparisons(predicate, self._schema, self._arguments)
+            return [] if known is UNKNOWN else self._conjuncts(known)
         if isinstance(predicate, StartsWith):
             return (
                 [(predicate.column, interval)]
@@ -70,6 +90,16 @@ class IntervalFinder:
                 else []
             )
         return self._membership(predicate)
+
+    def _alternatives(self, predicate: AnyOf) -> list[tuple[str, Interval]]:
+        if not 0 < len(predicate.parts) <= MOST_ALTERNATIVES:
+            return []
+        first, *others = [self._intervals(part) for part in predicate.parts]
+        return [
+            (column, reduce(_union, (each[column] for each in others), interval))
+            for column, interval in first.items()
+            if all(column in each for each in others)
+        ]
 
     def _interval_of_comparison(self, predicate: Compare) -> Interval | None:
         arrow_type = self._schema.field(predicate.column).type
@@ -173,6 +203,25 @@ def _intersection(one: Interval, other: Interval) -> Interval:
         high, high_open = other.high, other.high_open
     elif other.high is not None and other.high == high:
         high_open = high_open or other.high_open
+    return Interval(low, high, low_open, high_open)
+
+
+def _union(one: Interval, other: Interval) -> Interval:
+    """The interval that has both, and what lies between them."""
+    low, low_open = one.low, one.low_open
+    if other.low is None or low is None:
+        low = None
+    elif _is_above(low, other.low):
+        low, low_open = other.low, other.low_open
+    elif not _is_above(other.low, low):
+        low_open = low_open and other.low_open
+    high, high_open = one.high, one.high_open
+    if other.high is None or high is None:
+        high = None
+    elif _is_above(other.high, high):
+        high, high_open = other.high, other.high_open
+    elif not _is_above(high, other.high):
+        high_open = high_open and other.high_open
     return Interval(low, high, low_open, high_open)
 
 

@@ -155,7 +155,7 @@ def _where(
         return None, tuple(tests)
     if not tests:
         others = [condition]
-    parts = [predicate_of(part, resolve, lists) for part in others]
+    parts = [predicate_of(part, resolve, lists, reference.definition.key) for part in others]
     predicate = parts[0] if len(parts) == 1 else AllOf(tuple(parts))
     return None if is_opaque(predicate) else (predicate, tuple(tests))
 

@@ -11,7 +11,17 @@ import pyarrow as pa
 
 from engine.cached_property import cached_property
 from engine.model.schema import StoreDefinition
-from engine.plan.predicates import AllOf, AnyOf, Compare, Comparison, IsAmong, IsAnyOf, IsListed, Predicate
+from engine.plan.predicates import (
+    AllOf,
+    AnyOf,
+    Compare,
+    CompareRow,
+    Comparison,
+    IsAmong,
+    IsAnyOf,
+    IsListed,
+    Predicate,
+)
 from engine.plan.values import (
     UNKNOWN,
     Arguments,
@@ -320,6 +330,41 @@ def exact_members(
     if predicate.by_column and not _keeps_digits(operands, arrow_type, arguments):
         return UNKNOWN
     return values
+
+
+def column_comparisons(predicate: CompareRow, schema: pa.Schema, arguments: Arguments) -> Predicate | Unknown:
+    """What a comparison of rows says of single columns: with x and y, `(a, b) > (x, y)` is `a >= x AND (a > x
+    OR a = x AND b > y)`, as no column is NULL.
+
+    Args:
+        predicate: The comparison.
+        schema: Columns of the store.
+        arguments: What the statement is used with.
+
+    Returns:
+        The same in comparisons of single columns; UNKNOWN where an operand is NULL, or may be compared by
+        another type than the column's.
+    """
+    columns, comparison, operands = predicate.columns, predicate.comparison, predicate.operands
+    types = [schema.field(name).type for name in columns]
+    row = IsAmong(columns, (operands,), by_column=True)
+    if any(map(pa.types.is_floating, types)) or UNKNOWN in [
+        exact_members(row, index, arrow_type, arguments) for index, arrow_type in enumerate(types)
+    ]:
+        return UNKNOWN
+    is_above = comparison in (Comparison.GREATER, Comparison.GREATER_EQUAL)
+    beyond, towards = (
+        (Comparison.GREATER, Comparison.GREATER_EQUAL)
+        if is_above
+        else (Comparison.LESS, Comparison.LESS_EQUAL)
+    )
+    pairs = list(zip(columns, operands, strict=True))
+    equal = [Compare(name, Comparison.EQUAL, operand) for name, operand in pairs]
+    decided = [
+        Compare(name, comparison if name == columns[-1] else beyond, operand) for name, operand in pairs
+    ]
+    ways = [AllOf((*equal[:place], each)) for place, each in enumerate(decided)]
+    return AllOf((Compare(columns[0], towards, operands[0]), AnyOf(tuple(ways))))
 
 
 def _keeps_digits(operands: Sequence[Operand], arrow_type: pa.DataType, arguments: Arguments) -> bool:

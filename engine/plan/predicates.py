@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
@@ -52,6 +52,21 @@ class Compare:
     comparison: Comparison
     operand: Operand
     beside: Operand | Unknown | None = None
+
+
+@dataclass(frozen=True)
+class CompareRow:
+    """`(columns) <comparison> (operands)`: the first column whose value is not its operand decides.
+
+    Attributes:
+        columns: Two columns or more, each once, none of which is NULL in any row.
+        comparison: How they are compared; not for equality.
+        operands: One a column. NULL is greater than all values, and a bare text is a VARCHAR.
+    """
+
+    columns: tuple[str, ...]
+    comparison: Comparison
+    operands: tuple[Operand, ...]
 
 
 @dataclass(frozen=True)
@@ -116,7 +131,7 @@ class Opaque:
     """What planning does not understand: it may hold for any row."""
 
 
-Predicate = Compare | IsAmong | IsListed | IsAnyOf | StartsWith | AllOf | AnyOf | Opaque
+Predicate = Compare | CompareRow | IsAmong | IsListed | IsAnyOf | StartsWith | AllOf | AnyOf | Opaque
 
 OPAQUE = Opaque()
 
@@ -144,7 +159,9 @@ def is_opaque(predicate: Predicate) -> bool:
     return predicate == OPAQUE if parts is None else any(map(is_opaque, parts))
 
 
-def predicate_of(node: exp.Expr, resolve: ColumnResolver, lists: Mapping[str, pa.Schema]) -> Predicate:
+def predicate_of(
+    node: exp.Expr, resolve: ColumnResolver, lists: Mapping[str, pa.Schema], never_null: Collection[str] = ()
+) -> Predicate:
     """What a condition says about one store's columns.
 
     A node with arguments that this module does not know (a negation flag, an ESCAPE) is opaque as a whole, so
@@ -154,19 +171,20 @@ def predicate_of(node: exp.Expr, resolve: ColumnResolver, lists: Mapping[str, pa
         node: A condition.
         resolve: Tells the store's columns.
         lists: Columns of the long literal lists that the statement reads.
+        never_null: Columns that are not NULL in any row that the condition meets, an outer join's included.
 
     Returns:
         A predicate that holds for every row for which the condition holds. It is equivalent unless it has
         `Opaque` or `StartsWith` in it.
     """
     if isinstance(node, exp.Paren):
-        return predicate_of(node.this, resolve, lists)
+        return predicate_of(node.this, resolve, lists, never_null)
     if isinstance(node, exp.And | exp.Or):
-        parts = tuple(predicate_of(part, resolve, lists) for part in node.flatten())
+        parts = tuple(predicate_of(part, resolve, lists, never_null) for part in node.flatten())
         return AllOf(parts) if isinstance(node, exp.And) else AnyOf(parts)
     arguments = {name for name, value in node.args.items() if value}
     if type(node) in _COMPARISONS and arguments == {"this", "expression"}:
-        return _comparison(node, resolve)
+        return _comparison(node, resolve, never_null)
     if isinstance(node, exp.Between) and arguments == {"this", "low", "high"}:
         return _between_predicate(node, resolve)
     if isinstance(node, exp.In):
@@ -182,11 +200,14 @@ def _column(node: exp.Expr | None, resolve: ColumnResolver) -> str | None:
     return resolve(node) if isinstance(node, exp.Column) else None
 
 
-def _comparison(node: exp.Expr, resolve: ColumnResolver) -> Predicate:
+def _comparison(node: exp.Expr, resolve: ColumnResolver, never_null: Collection[str]) -> Predicate:
     straight, mirrored = _COMPARISONS[type(node)]
     left, right = node.this, node.args["expression"]
     if isinstance(left, exp.Tuple) and isinstance(right, exp.Tuple):
-        return _row(left, [right], resolve) if straight is Comparison.EQUAL else OPAQUE
+        if straight is Comparison.EQUAL:
+            return _row(left, [right], resolve)
+        found = _row_comparison(left, straight, right, resolve, never_null)
+        return found or _row_comparison(right, mirrored, left, resolve, never_null) or OPAQUE
     column, other, comparison = _column(left, resolve), right, straight
     if column is None:
         column, other, comparison = _column(right, resolve), left, mirrored
@@ -253,6 +274,22 @@ def _row(columns: exp.Expr, rows: list[exp.Expr], resolve: ColumnResolver) -> Pr
     if any(name is None for name in names) or len(set(names)) != len(names):
         return OPAQUE
     return IsAmong(tuple(name for name in names if name is not None), tuple(found), by_column=True)
+
+
+def _row_comparison(
+    columns: exp.Tuple,
+    comparison: Comparison,
+    row: exp.Tuple,
+    resolve: ColumnResolver,
+    never_null: Collection[str],
+) -> CompareRow | None:
+    """Columns that are compared with a row; None where not all of them are, or where one may be NULL."""
+    names = [_column(part, resolve) for part in columns.expressions]
+    known = tuple(name for name in names if name is not None and name in never_null)
+    operands = _operands(row.expressions)
+    if operands is None or not len(names) == len(set(known)) == len(operands) > 1:
+        return None
+    return CompareRow(known, comparison, tuple(map(_operand_of_row, operands)))
 
 
 def _operand_of_row(operand: Operand) -> Operand:
@@ -446,6 +483,8 @@ def _operands_of(predicate: Predicate) -> Iterator[Operand]:
     elif isinstance(predicate, Compare):
         # What is beside it is the operand of another comparison.
         yield predicate.operand
+    elif isinstance(predicate, CompareRow):
+        yield from predicate.operands
     elif isinstance(predicate, IsAmong):
         for row in predicate.rows:
             yield from row

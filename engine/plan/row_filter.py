@@ -177,7 +177,8 @@ class _ConditionReader:
             return null_test(node, self._column) or self._opposite(node.this)
         if isinstance(node, tuple(_CONTAINMENTS)):
             return self._text_test(node)
-        return null_test(node, self._column) or self._tests.row_test(predicate_of(node, self._column, {}))
+        predicate = predicate_of(node, self._column, {}, self._definition.key)
+        return null_test(node, self._column) or self._tests.row_test(predicate)
 
     def _opposite(self, node: exp.Expr) -> RowTest | None:
         """The test of rows for which a condition is false; None where it is none."""

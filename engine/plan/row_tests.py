@@ -16,12 +16,19 @@ from sqlglot import exp
 
 from engine.cached_property import cached_property
 from engine.model.schema import StoreDefinition
-from engine.plan.points import exact_members, exact_operand, is_compared_alone, listed_values
+from engine.plan.points import (
+    column_comparisons,
+    exact_members,
+    exact_operand,
+    is_compared_alone,
+    listed_values,
+)
 from engine.plan.predicates import (
     AllOf,
     AnyOf,
     ColumnResolver,
     Compare,
+    CompareRow,
     Comparison,
     IsAmong,
     IsAnyOf,
@@ -233,6 +240,9 @@ class RowTests:
                 return AllTests(known) if isinstance(predicate, AllOf) else AnyTest(known)
             case Compare():
                 return self._comparison(predicate)
+            case CompareRow():
+                known_parts = column_comparisons(predicate, self._schema, self._arguments)
+                return None if known_parts is UNKNOWN else self.row_test(known_parts)
             case IsAmong((column,), _):
                 return self._members_of_operands(column, predicate)
             case IsListed((column,), _, _):

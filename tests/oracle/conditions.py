@@ -11,6 +11,7 @@ from tests.oracle.kinds import NESTED, SIMPLE, Expression, Family, Trust, text_l
 from tests.oracle.scalars import Scalars
 
 COMPARISONS = ("=", "=", "=", "<>", "<", "<=", ">", ">=")
+ORDERS = ("<", "<=", ">", ">=")
 PATTERNS = ("%", "a%", "%a", "%a%", "_", "__", "", "a_b", "Z%", "%é%", "%日%", "%''%", "100\\%", "x%y")
 
 
@@ -82,6 +83,13 @@ class Conditions:
         left = f"({', '.join(column.sql for column in columns)})"
         if random.random() < 0.3:
             return f"{left} = {self._row_of(columns)}"
+        if random.random() < 0.4 and "row order" not in self.scalars.used:
+            # One a statement: the engine fails where two are bounds of one row (TUPLE has no BETWEEN).
+            self.scalars.used.add("row order")
+            sides = [left, self._row_of(columns)]
+            if random.random() < 0.3:
+                sides.reverse()
+            return f" {random.choice(ORDERS)} ".join(sides)
         rows = ", ".join(self._row_of(columns) for _ in range(random.randrange(1, 4)))
         return f"{left} IN ({random.choice(('', '', 'VALUES '))}{rows})"
 

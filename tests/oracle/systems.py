@@ -20,7 +20,7 @@ from engine.changelog import Changelog, open_appender
 from engine.cluster.fragments import FragmentRequest
 from engine.duckdb.results import conversion, result_schema
 from engine.errors import InvalidInput
-from engine.exec import joined_keys
+from engine.exec import engine_query, joined_keys
 from engine.exec.fallbacks import PIECE_RULES
 from engine.exec.query_result import QueryMetadata
 from engine.model.schema import Epoch, GroupName, StoreDefinition
@@ -324,9 +324,10 @@ def system_over(cluster: Cluster) -> Iterator[ClusterSystem]:
     """A cluster as what is tested."""
     warnings = _Warnings()
     with ExitStack() as resources:
-        # Stores of a few rows have their joined keys looked up, too.
+        # Stores of a few rows have their joined keys looked up, and are pruned where they are joined, too.
         for limit in ("LEAST_ROWS", "LEAST_ROWS_A_KEY"):
             resources.enter_context(patch.object(joined_keys, limit, 1))
+        resources.enter_context(patch.object(engine_query, "FEW_JOINED_ROWS", 0))
         for name in COORDINATOR_LOGS:
             logger = logging.getLogger(name)
             logger.addHandler(warnings)

@@ -23,6 +23,7 @@ from engine.plan.predicates import (
     AllOf,
     AnyOf,
     Compare,
+    CompareRow,
     Comparison,
     IsAmong,
     IsAnyOf,
@@ -144,7 +145,7 @@ def condition_of(
 
 
 def _leaf(
-    predicate: Compare | IsAmong | IsListed | IsAnyOf | StartsWith,
+    predicate: Compare | CompareRow | IsAmong | IsListed | IsAnyOf | StartsWith,
     reference: StoreReference,
     lists: Mapping[str, pa.Schema],
 ) -> exp.Expr | None:
@@ -169,6 +170,8 @@ def _leaf(
             if operand is None
             else _COMPARISONS[predicate.comparison](this=column(alias, predicate.column), expression=operand)
         )
+    if isinstance(predicate, CompareRow):
+        return _first_bound(predicate, reference, lists)
     columns = [column(alias, name) for name in predicate.columns]
     left: exp.Expr = columns[0] if len(columns) == 1 else exp.Tuple(expressions=columns)
     if isinstance(predicate, IsListed):
@@ -179,6 +182,18 @@ def _leaf(
         )
         return exp.In(this=left, query=exp.Subquery(this=listed))
     return _membership(left, predicate, reference.definition.schema)
+
+
+def _first_bound(
+    predicate: CompareRow, reference: StoreReference, lists: Mapping[str, pa.Schema]
+) -> exp.Expr | None:
+    """What a comparison of rows says of its first column."""
+    operand = predicate.operands[0]
+    if not isinstance(operand, Constant) or operand.value is None:
+        return None  # all values are less than NULL, beside others
+    is_above = predicate.comparison in (Comparison.GREATER, Comparison.GREATER_EQUAL)
+    towards = Comparison.GREATER_EQUAL if is_above else Comparison.LESS_EQUAL
+    return _leaf(Compare(predicate.columns[0], towards, operand), reference, lists)
 
 
 def _is_number(arrow_type: pa.DataType) -> bool:

@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 from engine.errors import LivestateError
+from engine.exec import engine_query
 from engine.model.schema import define_store
 from engine.service import QueryService
 from tests.support.memory_source import MemorySource, memory_view
@@ -90,6 +91,14 @@ OTHER = pa.table(
     }
 )
 TABLES = {"rows": LIVE, "other": OTHER}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def pruned_joins() -> Iterator[None]:
+    """Small stores of joins are pruned, as large ones are."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine_query, "FEW_JOINED_ROWS", 0)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -257,11 +266,27 @@ NAMES = ["{}", "{}", "r.{}", "R.{}", "({})"]
 
 
 @st.composite
+def row_conditions(draw: st.DrawFn) -> str:
+    """Rows of columns, compared with rows of literals."""
+    if draw(st.booleans()):
+        members = st.tuples(st.sampled_from(LITERALS["a"][:4]), st.sampled_from(LITERALS["b"][:5]))
+        rows = draw(st.lists(members, min_size=1, max_size=3))
+        return f"(r.a, r.b) IN ({', '.join(f'({one}, {other})' for one, other in rows)})"
+    columns = draw(st.sampled_from(["(r.a, r.b)", "(R.B, a)", "(a, r.b, s)", "(a, i)", "(r.a, r.a)"]))
+    names = [name.split(".")[-1].lower() for name in columns.strip("()").split(", ")]
+    row = ", ".join(draw(st.sampled_from(LITERALS[name])) for name in names)
+    sides = [columns, f"({row})"]
+    if draw(st.booleans()):
+        sides.reverse()
+    return f" {draw(st.sampled_from(['=', '<', '<=', '>', '>=']))} ".join(sides)
+
+
+@st.composite
 def comparisons(draw: st.DrawFn) -> str:
     column = draw(st.sampled_from(["a", "a", "b", "b", *COLUMNS]))
     name = draw(st.sampled_from(NAMES)).format(column.upper() if draw(st.booleans()) else column)
     literal = st.sampled_from(LITERALS[column])
-    match draw(st.integers(0, 11)):
+    match draw(st.integers(0, 12)):
         case 0 | 1 | 2:
             return (
                 f"{name} "
@@ -277,15 +302,8 @@ def comparisons(draw: st.DrawFn) -> str:
                 f"{name} {draw(st.sampled_from(['', 'NOT ']))}IN "
                 f"({', '.join(draw(st.lists(literal, min_size=1, max_size=4)))})"
             )
-        case 7:
-            rows = draw(
-                st.lists(
-                    st.tuples(st.sampled_from(LITERALS["a"][:4]), st.sampled_from(LITERALS["b"][:5])),
-                    min_size=1,
-                    max_size=3,
-                )
-            )
-            return f"(r.a, r.b) IN ({', '.join(f'({one}, {other})' for one, other in rows)})"
+        case 7 | 11:
+            return draw(row_conditions())
         case 8:
             pattern = draw(
                 st.sampled_from(["a%", "ab%", "%b", "a_c", "", "\U0010ffff%", "é%", "a", "a$%%' ESCAPE '$"])
@@ -427,6 +445,19 @@ TRICKY = (
     "SELECT a, b FROM rows WHERE (a = 1 AND b = 'a') OR a = 2",
     "SELECT a, b FROM rows WHERE (a, b) IN ((1, 'a'), (2, NULL), (NULL, 'b'))",
     "SELECT a, b FROM rows WHERE (b, a) IN ((VALUES ('a', 1), ('b', 2)))",
+    "SELECT a, b FROM rows WHERE (a, b) > (1, 'a')",
+    "SELECT a, b FROM rows WHERE (2, 'a') >= (a, b)",
+    "SELECT a, b FROM rows WHERE (a, b) < (1, NULL)",
+    "SELECT a, b FROM rows WHERE (a, b) < (NULL, 'a')",
+    "SELECT a, b FROM rows WHERE (a, b) > (1.5, 'a')",
+    "SELECT a, b, i FROM rows WHERE (i, a) > (0, 1)",
+    "SELECT a, b FROM rows WHERE (a, b) > (1, 'a') AND (a, b) <> (2, 'b') AND a < 3",
+    "SELECT q.a, r.a, r.b FROM other q LEFT JOIN rows r ON r.a = q.a WHERE (r.a, r.b) > (0, 'a')",
+    "SELECT q.a, r.a, r.b FROM other q LEFT JOIN rows r ON r.a = q.a AND (r.a, r.b) > (0, 'a')",
+    "SELECT a, b FROM rows WHERE a > 1 OR (a = 1 AND b > 'a')",
+    "SELECT a, b, f FROM rows WHERE f > 0.0 OR f = -0.0 OR f BETWEEN 1 AND 1.5",
+    "SELECT a, b, f FROM rows WHERE (f > 0.0 AND f < 1) OR (f >= -0.0 AND f < 0.5)",
+    "SELECT a, b, f FROM rows WHERE f < 0 OR f IS NULL",
     "SELECT a FROM rows WHERE a IN (VALUES (1), (2))",
     "SELECT a, b FROM rows WHERE a = 1 AND a IN (0, 1)",
     "SELECT a, b FROM rows WHERE a = 1 AND a = 2",

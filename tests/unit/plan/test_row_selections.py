@@ -6,11 +6,14 @@ import pyarrow as pa
 import pytest
 
 from engine.model.schema import StoreDefinition, define_store
+from engine.plan.intervals import MOST_ALTERNATIVES, IntervalFinder
 from engine.plan.plan_choice import plan
 from engine.plan.plans import RowsPlan
+from engine.plan.predicates import AnyOf, Compare, Comparison
 from engine.plan.row_tests import AllTests, columns_of
-from engine.plan.values import Arguments
+from engine.plan.values import Arguments, Constant
 from engine.plan.wanted_rows import RowSelection, row_selection
+from engine.scan import Interval
 from engine.sql.bind import bind
 from engine.sql.literals import lift
 from engine.sql.parse import parse
@@ -50,6 +53,36 @@ def test_only_what_the_key_does_not_say_is_tested(condition: str, key: list[str]
     selection = _selection(f"SELECT x FROM t WHERE {condition}", key)
     assert sorted(columns_of(selection.test)) == tested
     assert selection.columns == tuple(dict.fromkeys(["x", *tested]))
+
+
+@pytest.mark.parametrize(
+    ("condition", "interval"),
+    [
+        ("(a, b) > (5, 'k')", Interval(low=pa.scalar(5))),
+        ("(5, 'k') > (a, b)", Interval(high=pa.scalar(5))),
+        ("(a, b) >= (5, 'k') AND (a, b) < (7, 'c')", Interval(pa.scalar(5), pa.scalar(7))),
+        ("a > 5 OR (a = 5 AND b > 'k')", Interval(low=pa.scalar(5))),
+        ("a > 5 OR a = 4", Interval(low=pa.scalar(4))),
+        ("a > 5 OR a > 6", Interval(low=pa.scalar(5), low_open=True)),
+        ("(a > 5 AND a < 9) OR a BETWEEN 7 AND 8", Interval(pa.scalar(5), pa.scalar(9), True, True)),
+        ("a > 5 OR b > 'k'", None),
+        ("a < 5 OR a <= 5", Interval(high=pa.scalar(5))),
+    ],
+)
+def test_rows_behind_a_key_are_read_along_it(condition: str, interval: Interval | None) -> None:
+    selection = _selection(f"SELECT n FROM t WHERE {condition} ORDER BY a, b LIMIT 3", ["a", "b"])
+    assert selection.key_range is not None
+    assert selection.key_range.interval == interval
+    assert "a" in columns_of(selection.test)
+
+
+def test_many_alternatives_bound_nothing() -> None:
+    for count, is_bounded in ((MOST_ALTERNATIVES, True), (MOST_ALTERNATIVES + 1, False)):
+        predicate = AnyOf(
+            tuple(Compare("a", Comparison.GREATER, Constant(number, literal=True)) for number in range(count))
+        )
+        definition = define_store("t", SCHEMA, ["a"])
+        assert ("a" in IntervalFinder(definition, Arguments()).find(predicate)) is is_bounded
 
 
 def test_a_page_behind_a_prefix_is_not_tested() -> None:
