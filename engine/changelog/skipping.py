@@ -121,25 +121,42 @@ def _commit_bytes(changelog: Changelog, group: GroupName, epoch: Epoch) -> pa.Bu
 
 def _stand_in(changelog: Changelog, group: GroupName, epoch: Epoch, data: pa.Buffer) -> Commit:
     """The commit that takes the place of one: all that it says but its rows, as far as that can be known."""
-    try:
-        commit = decode_commit(group, epoch, data)
-        return replace(commit, nonce="", query_id=None, batch_id=None, replaced=(), files=())
-    except Corrupt as error:
-        fault = error
-    following = _neighbour(changelog, group, Epoch(epoch + 1))
     previous = _neighbour(changelog, group, Epoch(epoch - 1)) if epoch > 1 else None
+    following = _neighbour(changelog, group, Epoch(epoch + 1))
+    try:
+        stated = decode_commit(group, epoch, data)
+    except Corrupt as error:
+        if previous is None and following is None and epoch > 1:
+            raise Corrupt(
+                f"{error.message} Neither the epoch before nor the one behind it can be read, so "
+                "nothing can take its place."
+            ) from error
+        return _commit_between(group, epoch, previous, following)
+    if previous is not None and stated.before not in (None, previous.digest):
+        # What it says, of batches as well, is of another history.
+        return _commit_between(group, epoch, previous, following, stated.token)
+    return replace(stated, nonce="", query_id=None, batch_id=None, replaced=(), files=())
+
+
+def _commit_between(
+    group: GroupName, epoch: Epoch, previous: Commit | None, following: Commit | None, token: int = 0
+) -> Commit:
+    """A commit without rows.
+
+    Args:
+        group: Its group.
+        epoch: Its epoch.
+        previous: The commit before it.
+        following: The one behind it.
+        token: A token that writers have that must not go on.
+    """
     near = previous or following
-    if near is None and epoch > 1:
-        raise Corrupt(
-            f"{fault.message} Neither the epoch before nor the one behind it can be read, so "
-            "nothing can take its place."
-        ) from fault
-    digest = following.before if following is not None else None
+    # It may have been the first of a new term: a writer of that must not meet its own token again.
+    behind = max(token, previous.token if previous is not None else 0) + 1
     return Commit(
         group=group,
         epoch=epoch,
-        # It may have been the first of a new term: a writer of that must not meet its own token again.
-        token=following.token if following is not None else previous.token + 1 if previous is not None else 1,
+        token=following.token if following is not None else behind,
         writer=near.writer if near is not None else "livestate skip",
         nonce="",
         query_id=None,
@@ -150,7 +167,7 @@ def _stand_in(changelog: Changelog, group: GroupName, epoch: Epoch, data: pa.Buf
         written=_written_before(following) if following is not None else near.written if near else 0,
         generation=near.generation if near is not None else 0,
         before=previous.digest if previous is not None else None,
-        digest=digest or "",
+        digest=following.before or "" if following is not None else "",
     )
 
 

@@ -110,6 +110,7 @@ class Writer:
             InvalidInput: `writer_id` is empty or not printable; or a job has written the group, and it is not
                 to be taken over; or the group's stores have a retention, and the clock of this machine cannot
                 be believed.
+            Corrupt: The newest epoch does not follow the one before it.
             Unavailable: The changelog cannot be reached, or other writers keep winning the race.
         """
         if not writer_id or not writer_id.isprintable():
@@ -123,6 +124,8 @@ class Writer:
             if newest and before is None:
                 newest = Epoch(0)  # snapshots have made it dispensable since it was found
                 continue
+            if before is not None:
+                _check_follows(before, _read_undamaged(epochs, Epoch(newest - 1)))
             if before is not None and not take_over:
                 check_no_other_job(before, query_ids)
             if before is not None and before.cutoffs:
@@ -389,6 +392,8 @@ class Writer:
                 f"Epoch {commit.epoch} of store group {commit.group} has a token older than the epoch "
                 "before: restore the changelog from a backup."
             )
+        if is_there:
+            _check_follows(found, self._head)
         self._head = found
         if commit.query_id is not None and (found.query_id, found.batch_id) == (
             commit.query_id,
@@ -469,6 +474,33 @@ class Writer:
 def _wall_clock() -> int:
     """What this machine's clock says, microseconds since 1970 UTC."""
     return time.time_ns() // 1000
+
+
+def _read_undamaged(epochs: Epochs, epoch: Epoch) -> Commit | None:
+    """The commit of an epoch; None where it is not there, or damaged."""
+    try:
+        return epochs.read(epoch) if epoch else None
+    except Corrupt:
+        return None
+
+
+def _check_follows(commit: Commit, before: Commit | None) -> None:
+    """Refuse to go on behind a commit that does not follow the one before it.
+
+    Args:
+        commit: The commit.
+        before: The one before it; None where that is not there any more.
+
+    Raises:
+        Corrupt: It was committed behind another one: by a job that went on while a backup was restored, most
+            likely. No host reads it, nor anything behind it.
+    """
+    if before is not None and commit.before not in (None, before.digest):
+        raise Corrupt(
+            f"Epoch {commit.epoch} of store group {commit.group} was committed behind another epoch "
+            f"{before.epoch} than the changelog has, as happens where a job goes on while a backup is "
+            "restored: pass it by with `livestate skip`, and start the job again."
+        )
 
 
 def _next_commit(

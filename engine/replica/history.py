@@ -85,7 +85,7 @@ def check_follows(changelog: Changelog, commit: Commit, digest: str) -> None:
     if before is not None and before.digest == digest:
         raise Corrupt(
             f"The changelog contradicts itself: {describe(commit.group, commit.epoch)} was committed behind "
-            f"another epoch {epoch} than it has. Restore it from a backup."
+            f"another epoch {epoch} than it has. Pass it by, or restore a backup."
         )
     raise diverged_error(commit.group, epoch)
 

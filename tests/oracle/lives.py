@@ -37,7 +37,14 @@ from tests.oracle.run import (
     lone_judge,
     query_of,
 )
-from tests.oracle.systems import WAIT_SECONDS, epochs_of, system_over, write_on
+from tests.oracle.systems import (
+    WAIT_SECONDS,
+    epochs_of,
+    large_ways_of,
+    state_options_of,
+    system_over,
+    write_on,
+)
 from tests.oracle.verdicts import Judge, Outcome
 from tests.support.local_cluster import SMALL, Cluster, following_cluster, host_names
 from tests.support.statement_time import statement_clock
@@ -113,9 +120,12 @@ def live(seed: int, queries: int, ways: int = 0) -> Lived:
 def _hosts(
     changelog: Changelog, directory: Path, dataset: Dataset, follow: FollowerOptions
 ) -> Iterator[Cluster]:
-    with following_cluster(
-        changelog, directory, host_names(dataset.hosts), follow, SMALL, clock=statement_clock
-    ) as cluster:
+    hosts, pages = host_names(dataset.hosts), state_options_of(dataset.seed)
+    follow = replace(follow, state=replace(pages, fan_out=follow.state.fan_out))
+    with (
+        large_ways_of(dataset.seed),
+        following_cluster(changelog, directory, hosts, follow, SMALL, clock=statement_clock) as cluster,
+    ):
         yield cluster
 
 

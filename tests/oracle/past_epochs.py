@@ -24,12 +24,19 @@ from engine.model.read_point import AsOfEpoch, ReadPoint
 from engine.model.schema import Epoch, GroupName
 from engine.replica.follower_options import FollowerOptions
 from engine.service import Session
-from engine.state.state_options import StateOptions
 from tests.oracle.datasets import Dataset, make_dataset, spread
 from tests.oracle.keys import key_fault
 from tests.oracle.lives import LAYOUTS
 from tests.oracle.run import LOOKED_AT, QUERIES_A_DATASET, Finding, finding_of, lone_judge, query_of
-from tests.oracle.systems import WAIT_SECONDS, epochs_of, rows_at_epochs, system_over, write_on
+from tests.oracle.systems import (
+    WAIT_SECONDS,
+    epochs_of,
+    large_ways_of,
+    rows_at_epochs,
+    state_options_of,
+    system_over,
+    write_on,
+)
 from tests.oracle.verdicts import Judge, Outcome
 from tests.support.local_cluster import SMALL, following_cluster, host_names
 from tests.support.statement_time import statement_clock
@@ -67,10 +74,11 @@ def ask_past_epochs(seed: int, queries: int, *, shrink: bool = True) -> PastAnsw
     """
     hosts, partitions = LAYOUTS[seed % len(LAYOUTS)]
     dataset = spread(make_dataset(seed), hosts, partitions)
-    state = StateOptions(block_rows=8, fan_out=_FAN_OUTS[seed // len(LAYOUTS) % 2])
+    state = replace(state_options_of(seed), fan_out=_FAN_OUTS[seed // len(LAYOUTS) % 2])
     follow = FollowerOptions(poll_seconds=0.01, retention_seconds=3600.0, state=state)
     found = PastAnswers()
     with ExitStack() as resources:
+        resources.enter_context(large_ways_of(seed))
         directory = Path(resources.enter_context(TemporaryDirectory()))
         changelog = Changelog.open(str(directory / "changelog"))
         epochs = epochs_of(dataset, changelog)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
@@ -20,7 +20,7 @@ from engine.changelog import Changelog, open_appender
 from engine.cluster.fragments import FragmentRequest
 from engine.duckdb.results import conversion, result_schema
 from engine.errors import InvalidInput
-from engine.exec import engine_query, joined_keys
+from engine.exec import joined_keys
 from engine.exec.fallbacks import PIECE_RULES
 from engine.exec.query_result import QueryMetadata
 from engine.model.schema import Epoch, GroupName, StoreDefinition
@@ -33,14 +33,15 @@ from engine.state.state_options import StateOptions
 from flight_server.wire.fragment_messages import FragmentTicket, parse_fragment
 from tests.oracle.datasets import Dataset, Store
 from tests.oracle.plain_duckdb import put_literals
+from tests.support.large_ways import QUERY_LIMITS, STATE_LIMITS, large_ways, state_options
 from tests.support.local_cluster import FLOWING, SMALL, Cluster, following_cluster, host_names, memory_cluster
 from tests.support.split_runner import SplitRunner
 from tests.support.splitting import gather_plan, split_or_gather
 from tests.support.statement_time import statement_clock
 
 COORDINATOR_LOGS = ("engine.coordinator", "engine.exec.fallbacks")
-# A dataset is whole before it is asked: hosts need not look for more.
-FOLLOW = FollowerOptions(poll_seconds=1.0, state=StateOptions(block_rows=8, fan_out=3))
+POLL_SECONDS = 1.0
+"""A dataset is whole before it is asked: hosts need not look for more."""
 WAIT_SECONDS = 60.0
 REMOVED = "removed"
 EPOCHS = 3
@@ -294,6 +295,16 @@ def cluster_system(dataset: Dataset) -> Iterator[System]:
         yield system
 
 
+def large_ways_of(seed: int) -> AbstractContextManager[None]:
+    """As `large_ways`: as the seed of a dataset says."""
+    return large_ways(Random(f"large ways {seed}"), {**QUERY_LIMITS, **STATE_LIMITS})
+
+
+def state_options_of(seed: int) -> StateOptions:
+    """As `state_options`, likewise."""
+    return state_options(Random(f"state {seed}"))
+
+
 @contextmanager
 def cluster_in(dataset: Dataset) -> Iterator[Cluster]:
     """Hosts with a dataset: in memory, or for one dataset in four with partitions in RocksDB, written in
@@ -303,12 +314,14 @@ def cluster_in(dataset: Dataset) -> Iterator[Cluster]:
     definitions = [store.definition for store in dataset.stores]
     options = FLOWING if dataset.seed % 2 else SMALL
     with ExitStack() as resources:
+        resources.enter_context(large_ways_of(dataset.seed))
         if dataset.seed % 4 == 3:
+            follow = FollowerOptions(poll_seconds=POLL_SECONDS, state=state_options_of(dataset.seed))
             directory = Path(resources.enter_context(TemporaryDirectory()))
             changelog, newest = write_epochs(dataset, directory / "changelog")
             cluster = resources.enter_context(
                 following_cluster(
-                    changelog, directory / "data", hosts, FOLLOW, options, clock=statement_clock
+                    changelog, directory / "data", hosts, follow, options, clock=statement_clock
                 )
             )
             cluster.wait_for(newest, WAIT_SECONDS)
@@ -324,10 +337,9 @@ def system_over(cluster: Cluster) -> Iterator[ClusterSystem]:
     """A cluster as what is tested."""
     warnings = _Warnings()
     with ExitStack() as resources:
-        # Stores of a few rows have their joined keys looked up, and are pruned where they are joined, too.
+        # Stores of a few rows have their joined keys looked up, too.
         for limit in ("LEAST_ROWS", "LEAST_ROWS_A_KEY"):
             resources.enter_context(patch.object(joined_keys, limit, 1))
-        resources.enter_context(patch.object(engine_query, "FEW_JOINED_ROWS", 0))
         for name in COORDINATOR_LOGS:
             logger = logging.getLogger(name)
             logger.addHandler(warnings)

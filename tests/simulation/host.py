@@ -35,6 +35,7 @@ from tests.simulation.kinds import GROUP
 from tests.simulation.objects import ObjectStore, UnreliableObjects
 
 STATE = StateOptions(block_rows=4, fan_out=2, cache_bytes=1 << 20)
+STATE_IN_PAGES = StateOptions(block_rows=4, fan_out=2, cache_bytes=256, paged_rows=2)
 SNAPSHOT_AFTER = 4 * EPOCH_WEIGHT
 STEPS, IDLE_STEPS = 12, 2
 """How many steps a host takes when it is its turn, and how many in which nothing happens."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import lru_cache
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
@@ -39,7 +39,7 @@ from engine.replica.partition_places import store_path
 from engine.state.damage import DamagedError
 from tests.simulation.disk import Died, DiskCopy, Life
 from tests.simulation.files import Machine
-from tests.simulation.host import IMPATIENT, PATIENT, STATE, SimulatedHost
+from tests.simulation.host import IMPATIENT, PATIENT, STATE, STATE_IN_PAGES, SimulatedHost
 from tests.simulation.jobs import Job
 from tests.simulation.kinds import GROUP, HISTORY, HOUR, LATEST, OTHER_KINDS, PLAIN_HISTORY, SEEN
 from tests.simulation.model import (
@@ -56,6 +56,7 @@ from tests.simulation.model import (
 )
 from tests.simulation.objects import HeardObjects, ObjectStore, RestoredObjects, UnreliableObjects
 from tests.simulation.this_thread import ForThisThread
+from tests.support.large_ways import STATE_LIMITS, large_ways
 
 HELD: Mapping[str, Sequence[PartitionId]] = {
     "a": [PartitionId(0), PartitionId(1)],
@@ -81,6 +82,8 @@ WIDE_FROM = 10_000_000
 """Seeds from which on worlds are wide: they have stores of all kinds and epochs of two data files; partitions
 move between hosts, what disks have is damaged, and the changelog is backed up and restored.
 """
+LARGE_FROM = 20_000_000
+"""Seeds from which on wide worlds store what they have in the ways of large stores, too."""
 WIDE_CHOICES: Sequence[Sequence[StoreDefinition]] = [
     *([each] for each in OTHER_KINDS),
     [LATEST, HISTORY],
@@ -125,6 +128,7 @@ class World:
         self._stores_draw = None if seed % 2 else Random(seed + 2**41)
         self._stops_draw = Random(seed + 2**42)
         self._wide_draw = Random(seed + 2**43) if seed >= WIDE_FROM else None
+        self._large_draw = Random(seed + 2**44) if seed >= LARGE_FROM else None
         self.counts: Counter[str] = Counter()
         self._seconds = 0.0
         self._time = 1_700_000_000 * SECOND
@@ -161,6 +165,7 @@ class World:
             Job(name, self.store, draw, self.counts, self, has_more_files=is_wide) for name in ("p", "q")
         ]
         pieces = self._wide_draw.choice([1, STATE.apply_bytes]) if self._wide_draw else STATE.apply_bytes
+        laid_out = STATE_IN_PAGES if self._large_draw and self._large_draw.randrange(2) else STATE
         self.hosts = [
             SimulatedHost(
                 name,
@@ -171,7 +176,7 @@ class World:
                 self._microseconds,
                 self._retention,
                 self,
-                replace(STATE, apply_bytes=pieces),
+                replace(laid_out, apply_bytes=pieces),
                 may_be_damaged=is_wide,
             )
             for name in HELD
@@ -232,6 +237,8 @@ class World:
     def run(self) -> None:
         """Have things happen, then peace; see that all hosts come to what the store has."""
         with ExitStack() as patches:
+            if self._large_draw:
+                patches.enter_context(large_ways(self._large_draw, STATE_LIMITS))
             large = self.draw.choice([1, LARGE_EPOCH_BYTES])
             patches.enter_context(mock.patch("engine.replica.commit_queue.LARGE_EPOCH_BYTES", large))
             patches.enter_context(
@@ -585,14 +592,33 @@ class World:
             if commit is None:
                 raise EpochGoneError(f"epoch {epoch} is gone before anybody has seen it")
             if commit.digest in self._states:
-                break
+                if unknown or not self._is_stray(truth, commit):
+                    break
+                # What a job of before a restore has committed says nothing of what was before.
+                continue
             if epoch < floor:
                 # It may be of a writer that comes too late, and takes it back.
                 raise EpochGoneError(f"epoch {epoch} was dropped before anybody has seen it")
             unknown.append(commit)
-            if commit.before in self._states:
+            if commit.before in self._states and not self._is_stray(truth, commit):
                 break  # epochs before one that is passed by may have gone
         return unknown[::-1]
+
+    def _is_stray(self, truth: Changelog, commit: Commit) -> bool:
+        """Whether a commit does not follow the one before it, which is there."""
+        before = truth.read_commit(GROUP, Epoch(commit.epoch - 1)) if commit.epoch > 1 else None
+        return before is not None and before.digest != commit.before
+
+    def _has_stray(self, truth: Changelog) -> bool:
+        """Whether the changelog contradicts itself."""
+        commits = [truth.read_commit(GROUP, epoch) for epoch in truth.committed_epochs(GROUP)]
+        return any(
+            one is not None
+            and other is not None
+            and one.epoch + 1 == other.epoch
+            and self._is_stray(truth, other)
+            for one, other in pairwise(commits)
+        )
 
     def _take_note(
         self, commits: Sequence[Commit], truth: Changelog, remembered: Mapping[str, pa.Buffer]
@@ -681,8 +707,16 @@ class World:
                 for file in commit.files
                 if file.slices
             }
+            # Where an older log was put back, a job may have staged an epoch that is still to come.
+            newest = truth.newest_epoch(GROUP)
             listed = [path.lstrip("/") for path in self.store.objects.list(group_path(GROUP))]
-            left = {path for path in listed if data_epoch(GROUP, path) is not None} - wanted
+            epochs = {path: data_epoch(GROUP, path) for path in listed}
+            left = {
+                path
+                for path, epoch in epochs.items()
+                if epoch is not None and (epoch <= newest or not self.counts["older log"])
+            }
+            left -= wanted
             assert not left, f"{sorted(left)} are of stores that were dropped"
         if self.counts["older log"]:
             return  # what hosts have of stores that the changelog does not know of any more stays
@@ -707,6 +741,11 @@ class World:
                 self.counts["host started again"] += 1
                 host.end()
                 is_there = self._comes_to(host, commit, truth)
+            if not is_there and self._has_stray(truth):
+                # It was committed while a backup was restored: the group stands still, and says why.
+                assert any("contradicts itself" in problem for problem in host.problems), host.problems[-3:]
+                self.counts["contradicting log"] += 1
+                continue
             assert is_there, f"a host does not come to epoch {newest}: {host.problems[-3:]}"
 
     def _comes_to(self, host: SimulatedHost, commit: Commit | None, truth: Changelog) -> bool:

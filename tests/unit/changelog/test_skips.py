@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from pathlib import Path
 
 import pyarrow as pa
@@ -118,6 +119,37 @@ def test_the_newest_epoch_is_passed_by_and_a_job_goes_on(reopen: Reopen) -> None
     assert songs(reopen()) == [1, 2]
     with pytest.raises(Fenced):
         old.append({})
+
+
+def test_no_job_goes_on_behind_an_epoch_that_follows_another_one(reopen: Reopen) -> None:
+    append(reopen(), 1)
+    append(reopen(), 2, 3)
+    stray, *others = [commit_path(GROUP, Epoch(epoch)) for epoch in (5, 2, 3, 4)]
+    of_before = reopen().objects.get(stray)
+    assert of_before is not None
+    reopen().objects.delete([stray, *others])
+    # As if a backup of epoch 1 had been restored, and a job of before had committed after that.
+    running = open_appender(reopen(), [PLAYS])
+    running.append({"plays": rows(7)})
+    running.append({"plays": rows(8)})
+    assert reopen().objects.create(stray, [of_before])
+    with pytest.raises(Corrupt, match=r"Epoch 5 .* behind another epoch 4 .* pass it by"):
+        running.append({"plays": rows(9)})
+    with pytest.raises(Corrupt, match="behind another epoch 4"):
+        open_appender(reopen(), [PLAYS])
+    assert reopen().newest_epoch(GROUP) == 5
+    skip(reopen(), 5)
+    append(reopen(), 10)
+    assert songs(reopen()) == [7, 8, 10]
+    changelog = reopen()
+    commits = [changelog.read_commit(GROUP, Epoch(epoch)) for epoch in range(1, 8)]
+    for one, other in pairwise(commits):
+        assert one is not None
+        assert other is not None
+        assert other.before == one.digest
+        assert other.token >= one.token
+    with pytest.raises(Fenced):
+        running.append({"plays": rows(11)})
 
 
 def test_a_writer_of_a_damaged_fence_does_not_share_its_token_with_the_next(reopen: Reopen) -> None:
