@@ -13,6 +13,7 @@ import pytest
 
 from engine.changelog import amendments, local_objects
 from tests.simulation.world import (
+    LARGE_FROM,
     WEIGHTS,
     WEIGHTS_OF_STOPS,
     WEIGHTS_OF_STORES,
@@ -27,6 +28,8 @@ SEEDS = [*range(2, 22, 2), *range(1, 161, 2), *ONCE_WRONG]
 """Stores end where they are even; long runs have more of these."""
 SHARING_SEEDS = range(20, 50)
 WIDE_SEEDS = range(WIDE_FROM, WIDE_FROM + 12)
+LARGE_SEEDS = (*range(LARGE_FROM, LARGE_FROM + 8), LARGE_FROM + 172)
+"""In the last one a job commits while a backup is restored, where another epoch is due later."""
 SEEDS_WITH_FILES = (1014, 1019, 1020)
 """Their changelogs are in a directory."""
 
@@ -63,6 +66,11 @@ def test_hosts_answer_right_of_stores_of_all_kinds_whatever_becomes_of_disks_and
             raise
         happened += world.counts
     assert not {*WEIGHTS_OF_WIDE, "two files", "restore that died"} - set(happened)
+
+
+@pytest.mark.parametrize("seed", LARGE_SEEDS)
+def test_hosts_answer_right_that_store_in_the_ways_of_large_stores(seed: int) -> None:
+    World(seed).run()
 
 
 def test_all_that_it_is_about_happens_and_a_seed_is_the_same_twice() -> None:
