@@ -93,6 +93,30 @@ def test_a_host_that_is_stuck_goes_on_by_itself(
         wait_until(lambda: "was passed by" in caplog.text)
 
 
+def test_a_host_passes_by_what_a_job_committed_while_a_backup_was_restored(root: str, tmp_path: Path) -> None:
+    changelog = Changelog.open(root)
+    append(open_appender(changelog, [ACCOUNTS]), 1)
+    before = open_appender(changelog, [ACCOUNTS])
+    stray = [append(before, number) for number in (2, 3)][-1]
+    paths = [commit_path(GROUP, Epoch(epoch)) for epoch in range(2, stray + 1)]
+    data = changelog.objects.get(paths[-1])
+    assert data is not None
+    # As if a backup of epoch 1 had been restored, and the job of before had committed after that.
+    changelog.objects.delete(paths)
+    appender = open_appender(Changelog.open(root), [ACCOUNTS])
+    while appender.epoch + 1 < stray:
+        append(appender, 7)
+    assert changelog.objects.create(paths[-1], [data])
+    with run_follower(Changelog.open(root), tmp_path / "data") as host:
+        wait_until(lambda: any("contradicts itself" in row.problem for row in host.status()))
+        skip_epoch(Changelog.open(root), GROUP, stray, "of before the restore", "ann@ops", NOW, force=False)
+        last = append(open_appender(Changelog.open(root), [ACCOUNTS]), 8)
+        host.notify()
+        assert host.wait_for(GROUP, last, WAIT_SECONDS)
+        assert has_numbers(host, 7, 8)
+        assert not any(row.problem for row in host.status())
+
+
 def test_a_host_that_has_applied_it_builds_again_without_it(root: str, tmp_path: Path) -> None:
     appender = open_appender(Changelog.open(root), [ACCOUNTS])
     with run_follower(Changelog.open(root), tmp_path / "data") as host:
