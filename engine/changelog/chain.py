@@ -40,7 +40,7 @@ class Link:
     def is_torn(self) -> bool:
         """Whether the commit was committed behind another one than is there."""
         commit, before = self.commit, self.before
-        return commit is not None and before is not None and commit.before not in (None, before.digest)
+        return commit is not None and before is not None and not commit.follows(before.digest)
 
 
 def read_chain(

@@ -137,3 +137,11 @@ class Commit:
     def stores(self) -> frozenset[StoreName]:
         """Stores that the epoch has rows for or replaces."""
         return frozenset(store for store, _ in self.places) | frozenset(self.replaced)
+
+    def follows(self, digest: str) -> bool:
+        """Whether it was committed behind a commit, as far as it says.
+
+        Args:
+            digest: Of the commit of the epoch before.
+        """
+        return self.before in (None, digest)

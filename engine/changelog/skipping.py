@@ -86,7 +86,7 @@ def epoch_fault(changelog: Changelog, group: GroupName, epoch: Epoch) -> str:
         before = changelog.read_commit(group, Epoch(epoch - 1)) if epoch > 1 else None
     except Corrupt:
         before = None  # that one is to be passed by
-    if before is not None and commit.before not in (None, before.digest):
+    if before is not None and not commit.follows(before.digest):
         return f"{_name(group, epoch)} was committed behind another epoch {epoch - 1} than the changelog has."
     return next(iter(row_faults(changelog, commit)), "")
 
@@ -132,7 +132,7 @@ def _stand_in(changelog: Changelog, group: GroupName, epoch: Epoch, data: pa.Buf
                 "nothing can take its place."
             ) from error
         return _commit_between(group, epoch, previous, following)
-    if previous is not None and stated.before not in (None, previous.digest):
+    if previous is not None and not stated.follows(previous.digest):
         # What it says, of batches as well, is of another history.
         return _commit_between(group, epoch, previous, following, stated.token)
     return replace(stated, nonce="", query_id=None, batch_id=None, replaced=(), files=())

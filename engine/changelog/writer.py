@@ -495,7 +495,7 @@ def _check_follows(commit: Commit, before: Commit | None) -> None:
         Corrupt: It was committed behind another one: by a job that went on while a backup was restored, most
             likely. No host reads it, nor anything behind it.
     """
-    if before is not None and commit.before not in (None, before.digest):
+    if before is not None and not commit.follows(before.digest):
         raise Corrupt(
             f"Epoch {commit.epoch} of store group {commit.group} was committed behind another epoch "
             f"{before.epoch} than the changelog has, as happens where a job goes on while a backup is "

@@ -78,7 +78,7 @@ def check_follows(changelog: Changelog, commit: Commit, digest: str) -> None:
         Corrupt: Likewise, and the changelog has not got that one either.
         LivestateError: The commit before it cannot be read.
     """
-    if not digest or commit.before in (None, digest):
+    if not digest or commit.follows(digest):
         return
     epoch = Epoch(commit.epoch - 1)
     before = changelog.read_commit(commit.group, epoch)
