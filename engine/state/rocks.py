@@ -78,6 +78,8 @@ WRITE_FAILED = "write-failed"
 """Said beside these: 1 where the last write failed. RocksDB counts no error of its log, which is what a full
 disk meets first.
 """
+_ONLY_FAMILY = "default"
+"""RocksDB's name for the column family that there always is."""
 _CONFIG = "rocksdict-config.json"
 """Where rocksdict writes down how it has opened a directory."""
 
@@ -142,10 +144,10 @@ class Rocks:
             if is_read_only:
                 # rocksdict writes down how it opens a directory, whatever it is opened for.
                 links = unless_opened.enter_context(_links_to(path))
-                self._db = Rdict(str(links), settings, access_type=AccessType.read_only())
+                self._db = _open(links, settings, is_read_only=True)
             else:
                 path.mkdir(parents=True, exist_ok=True)
-                self._db = Rdict(str(path), settings)
+                self._db = _open(path, settings)
             self._resources = unless_opened.pop_all()
         # Who waited for the log within a write would hold the GIL.
         self._writing = Lock()
@@ -251,7 +253,7 @@ class Rocks:
                     # It says once more what has failed.
                     self._db.close()
                 with _translate_errors():
-                    self._db = Rdict(str(self._path), self._settings)
+                    self._db = _open(self._path, self._settings)
                 self._openings += 1
                 self._has_failed = False
             finally:
@@ -353,6 +355,14 @@ class Rocks:
                 # After a write that failed it says so once more.
                 if not self._has_failed:
                     raise
+
+
+def _open(path: Path, settings: Options, *, is_read_only: bool = False) -> Rdict:
+    """Open a RocksDB with these options. Of the ones that are not of the database as a whole, rocksdict takes
+    what a directory was made with, and a cache of its own, unless they are given by column family.
+    """
+    access = AccessType.read_only() if is_read_only else AccessType.read_write()
+    return Rdict(str(path), settings, column_families={_ONLY_FAMILY: settings}, access_type=access)
 
 
 def _has_room_to_open(path: Path) -> bool:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from threading import Event
 
@@ -104,6 +106,20 @@ def test_nothing_is_opened_behind_its_end(tmp_path: Path) -> None:
 )
 def test_memtables_take_less_beside_a_small_cache(cache: int, memtables: int) -> None:
     assert StateOptions(cache_bytes=cache * MIB).memtable_bytes == memtables * MIB
+
+
+def test_options_hold_for_a_directory_that_was_made_with_others(tmp_path: Path) -> None:
+    """And so does that there is no cache of RocksDB's own, of which no limit of memory knows."""
+    for buffer in (4 * MIB, 8 * MIB):
+        options = StateOptions(write_buffer_bytes=buffer)
+        for shared in (None, shared_options(options)):
+            with closing(Rocks(tmp_path / "db", options, shared)) as storage:
+                storage.write_atomically([(b"a", VALUE)])
+            said = (tmp_path / "db" / "LOG").read_text()
+            found = set(re.findall(r"Options\.write_buffer_size: (\d+)|  block_cache: (\S+)", said))
+            assert found == {(f"{buffer}", ""), ("", "(nil)")}
+    with closing(Rocks(tmp_path / "db", options, is_read_only=True)) as storage:
+        assert storage.get(b"a") == VALUE
 
 
 def test_full_memtables_are_written_out(tmp_path: Path) -> None:
