@@ -21,8 +21,14 @@ from engine.errors import Cancelled, DeadlineExceeded, LimitExceeded
 from tests.fuzz.grammar import chained_texts, long_texts
 from tests.support.resident import grows_by_at_most
 
-MOST_SECONDS = 0.3
-"""Of the processor's time; what is not quick takes seconds where it is twice as long."""
+QUICK_SECONDS = 0.3
+"""Of the processor's time: quick on any machine."""
+MOST_TIMES = 25
+"""So many times the processor's time of `YARDSTICK` are quick on a slow machine, too; what is not quick takes
+far more where it is twice as long.
+"""
+YARDSTICK = f"SELECT {', '.join(f'a + {number} AS c{number}' for number in range(300))} FROM t"
+"""Planned in some hundredths of a second."""
 MOST_MIB = 60
 COLUMNS = (("k", pa.int64()), ("a", pa.int64()), ("b", pa.float64()), ("s", pa.string()))
 TABLE = pa.schema(COLUMNS)
@@ -76,6 +82,15 @@ def planning_seconds(database: duckdb.DuckDBPyConnection, sql: str) -> float:
     return time.process_time() - begun
 
 
+def is_slow(database: duckdb.DuckDBPyConnection, sql: str) -> bool:
+    """Whether a text is planned slowly each time; a busy machine takes longer now and then."""
+    return all(
+        (seconds := planning_seconds(database, sql)) > QUICK_SECONDS
+        and seconds > MOST_TIMES * planning_seconds(database, YARDSTICK)
+        for _ in range(4)
+    )
+
+
 def slow_texts(database: duckdb.DuckDBPyConnection, texts: Iterator[str]) -> list[str]:
     """Those that are planned untried, and slowly. The plan of none may take much memory."""
     untried = [
@@ -86,10 +101,7 @@ def slow_texts(database: duckdb.DuckDBPyConnection, texts: Iterator[str]) -> lis
         and is_planned_quickly(sql, len(TABLE))
     ]
     with grows_by_at_most(os.getpid(), MOST_MIB):
-        # What is slow is so each time; a busy machine takes longer now and then.
-        return [
-            sql for sql in untried if all(planning_seconds(database, sql) > MOST_SECONDS for _ in range(4))
-        ]
+        return [sql for sql in untried if is_slow(database, sql)]
 
 
 @pytest.mark.parametrize("times", [4, 8, 16, 40, 240])
@@ -129,7 +141,7 @@ def test_wide_tables_count_for_more(plain: duckdb.DuckDBPyConnection, join: str)
             break
         most = times
         with grows_by_at_most(os.getpid(), MOST_MIB):
-            assert any(planning_seconds(plain, sql) <= MOST_SECONDS for _ in range(4))
+            assert not is_slow(plain, sql)
     assert most >= 3
 
 
