@@ -4,9 +4,9 @@ where a block of another column has tens of thousands of rows.
     page of values of a fixed width    the values, little-endian
     page of strings or bytes           the length of each, uint32; then all of them
 
-A checksum ends each, as it ends other values. All pages of a segment but the last have the same number of
-rows. The first key of each page, its fence, is
-stored beside them.
+A checksum ends each: as it ends other values, or, of full pages of a fixed width, the sum of their words. All
+pages of a segment but the last have the same number of rows. The first key of each page, its fence, is stored
+beside them.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def decode_pages(pages: Sequence[bytes], arrow_type: pa.DataType, page_rows: int
     if len(found) != full:
         raise damage_error("block")
     data = pa.allocate_buffer(rows * width)
-    np.frombuffer(data, found.dtype, full)[:] = found
+    np.frombuffer(data, np.uint8, found.size).reshape(found.shape)[:] = found
     if len(pages) > full:
         last = remove_checksum(pages[-1], "block", is_optional=False)
         if len(last) != len(data) - found.nbytes:

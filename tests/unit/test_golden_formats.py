@@ -35,6 +35,7 @@ from engine.state.formats import (
     MANIFEST,
     SEGMENT_MARKS,
     STATE_FORMAT,
+    SUM_MAGIC,
 )
 from engine.state.rocks import Rocks
 from flight_server.wire.fragment_messages import FragmentTicket, parse_fragment
@@ -116,6 +117,7 @@ def test_each_kind_of_value_of_a_partition_is_kept() -> None:
     beside = {int.from_bytes(key[9:11], "big") for key, _ in own if key[:1] == b"b"}
     assert beside >= {KEY_COLUMN, *BESIDE_COLUMNS} - {LIVE_FLAGS}
     assert any(b'"sketches"' in value for key, value in own if key[:1] == b"s")
+    assert any(SUM_MAGIC in value for key, value in own if key[:1] == b"b")
     assert any(json.loads(value)["cutoff"] for key, value in own if key == MANIFEST)
 
 

@@ -16,7 +16,7 @@ from engine.state.formats import Manifest, SegmentId, SegmentRecord, add_checksu
 from engine.state.statistics import measure
 
 STORED = {
-    "format": 5,
+    "format": 6,
     "store": "debit",
     "partition": 3,
     "columns": {"account": "BIGINT"},

@@ -11,20 +11,20 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from engine.model.schema import Epoch, PartitionId, StoreDefinition, define_store
 from engine.state.cache import ColumnCache
 from engine.state.damage import DamagedError
-from engine.state.formats import KEY_FILTER, PAGE_FENCES, SegmentId, block_key
+from engine.state.formats import KEY_FILTER, PAGE_FENCES, SegmentId, block_key, sums_of_words
 from engine.state.key_filter import KeyFilter, decode_filter, pieces_of
 from engine.state.key_pages import decode_pages, encode_pages
 from engine.state.partition import PartitionStore
 from engine.state.segment import Segment
 from engine.state.segment_builder import LARGE_SEGMENT_ROWS
 from engine.state.segment_keys import MOST_SOUGHT
-from engine.state.state_options import MIB, StateOptions
+from engine.state.state_options import KIB, MIB, StateOptions
 from tests.support.partitions import view_of
 from tests.support.seeds import seeded_generator
 
@@ -254,6 +254,34 @@ def test_every_cut_is_found(cut: str) -> None:
             decode_pages([*sealed[:number], *sealed[number + 1 :]], keys.type, 64, 300)
         with pytest.raises(DamagedError):
             decode_pages([*sealed[:number], page, *sealed[number:]], keys.type, 64, 300)
+
+
+def test_no_two_bits_of_a_page_change_unseen() -> None:
+    """As each bit changes the sum by an amount of its own, whatever the others are."""
+    bits = np.uint32(1) << np.arange(32, dtype=np.uint32)
+    words = 2 * KIB // 4
+    pages = np.zeros((words * 32, words), np.uint32)
+    pages[np.arange(words * 32), np.arange(words * 32) // 32] = np.tile(bits, words)
+    changes = sums_of_words(pages)
+    either_way = np.concatenate([changes, -changes])
+    assert len(np.unique(either_way)) == len(either_way)
+
+
+@given(data=st.data())
+def test_words_that_change_or_change_places_are_found(data: st.DataObject) -> None:
+    keys = pa.array(data.draw(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=16, max_size=16)))
+    sealed = list(encode_pages(keys, 8))
+    (number, first), (other, second) = data.draw(
+        st.lists(st.tuples(st.integers(0, 1), st.integers(0, 7)), min_size=2, max_size=2, unique=True)
+    )
+    words = [np.frombuffer(page, "<u8").copy() for page in sealed]
+    if data.draw(st.booleans()):
+        words[number][first] ^= np.uint64(data.draw(st.integers(1, 2**64 - 1)))
+    else:
+        assume(words[number][first] != words[other][second])
+        words[number][first], words[other][second] = words[other][second], words[number][first]
+    with pytest.raises(DamagedError):
+        decode_pages([each.tobytes() for each in words], keys.type, 8, 16)
 
 
 @given(data=st.data(), page_rows=st.sampled_from([1, 4, 16]))
