@@ -87,6 +87,11 @@ def write_store(
             f"Store {store} merges what comes, and a batch that Spark runs again would count twice: within "
             "foreachBatch write it with LiveStateSink, which writes a batch once."
         )
+    if watermark is not None and not output.goes_by_watermark:
+        raise InvalidInput(
+            f"The watermark would have no effect: store {store} lets no rows go by the time of an event. "
+            "Leave it out, or give the store a retention by such a time."
+        )
     passed = None if watermark is None else microseconds_of_moment(watermark)
     name = GroupName(group if group is not None else store)
     chooser = PathChooser(path, driver_bytes, unknown=TransferPath.EXECUTORS)

@@ -18,6 +18,7 @@ from pyspark.sql.types import (
     IntegerType,
     IntegralType,
     LongType,
+    NumericType,
     StringType,
     TimestampNTZType,
     TimestampType,
@@ -40,6 +41,7 @@ _PLACE = "__place"
 functions do not know after a shuffle.
 """
 _MOST_BIGINT, _LEAST_BIGINT = Decimal(2**63 - 1), Decimal(-(2**63))
+_OF_NUMBERS = (Function.SUM, Function.AVG, Function.QUANTILES)
 _HASHED = (IntegralType, StringType, BinaryType, BooleanType, DateType, TimestampType, TimestampNTZType)
 
 
@@ -73,7 +75,7 @@ def partial_rows(
         InvalidInput: A column is missing, or of a type that does not do.
     """
     _check(events.columns, store, [*key, *([time] if isinstance(kind, Session) else [])], kind.columns)
-    _check_distinct(events, store, kind.columns)
+    _check_types({field.name: field.dataType for field in events.schema}, store, kind.columns)
     if tombstones is not None and isinstance(kind, Session):
         raise InvalidInput(
             f"Store {store}: events of sessions cannot carry tombstones; write session fragments, and say so "
@@ -123,6 +125,8 @@ def event_columns(
         InvalidInput: A column is missing, or one is a sketch.
     """
     _check([*events], store, [*key, *([time] if isinstance(kind, Session) else [])], kind.columns)
+    schema = batch.select(*events.values()).schema
+    _check_types(dict(zip(events, (field.dataType for field in schema), strict=True)), store, kind.columns)
     ends = [events[time].alias(kind.start), events[time].alias(kind.end)] if isinstance(kind, Session) else []
     partials = [
         value.alias(name)
@@ -285,13 +289,16 @@ def _hash_input(of: Column, data_type: DataType) -> Column:
     return F.timestamp_diff("MICROSECOND", F.expr("TIMESTAMP_NTZ'1970-01-01 00:00:00'"), of)
 
 
-def _check_distinct(events: DataFrame, store: str, columns: Sequence[MergedColumn]) -> None:
+def _check_types(types: Mapping[str, DataType], store: str, columns: Sequence[MergedColumn]) -> None:
+    """Refuse columns of events whose type a function does not take; Spark would fail at the first value."""
     for column in columns:
-        if column.function is not Function.COUNT_DISTINCT:
-            continue
-        data_type = events.schema[column.of].dataType
-        if not isinstance(data_type, _HASHED):
+        if column.function is Function.COUNT_DISTINCT and not isinstance(types[column.of], _HASHED):
             raise InvalidInput(
-                f"Store {store}: {column.of} is {data_type.simpleString()}, whose distinct values are not "
-                "counted; cast it to a string."
+                f"Store {store}: {column.of} is {types[column.of].simpleString()}, whose distinct values are "
+                "not counted; cast it to a string."
+            )
+        if column.function in _OF_NUMBERS and not isinstance(types[column.of], NumericType):
+            raise InvalidInput(
+                f"Store {store}: {column.of} is {types[column.of].simpleString()}, and "
+                f"merged.{column.function.value} takes numbers: cast it to one."
             )

@@ -48,6 +48,7 @@ from engine.changelog.layout import (
     snapshot_data_path,
     snapshot_path,
 )
+from engine.changelog.local_objects import LocalObjects
 from engine.changelog.objects import Objects
 from engine.changelog.snapshot import Snapshot
 from engine.errors import Corrupt, InvalidInput, NotFound, Unavailable
@@ -110,7 +111,7 @@ def back_up(
     Raises:
         NotFound: There is no such changelog or group, or an epoch that was asked for is not in it.
         InvalidInput: Something else is where the backup is to go, or a backup of another history of this
-            changelog.
+            changelog; or that place is within the changelog's.
         Corrupt: Something in the changelog is damaged; the message names it.
         Unavailable: One of the two places cannot be reached.
         LimitExceeded: The disk is full.
@@ -120,6 +121,7 @@ def back_up(
         raise NotFound(f"There is no changelog at {changelog.uri}: check its URI.")
     groups = changelog.written_groups()
     _check_groups(epochs, groups)
+    _check_apart(changelog, backup)
     marks = _Marks(backup.objects)
     _check_definitions(changelog)
     _prepare_place(backup, marks, identity)
@@ -149,7 +151,7 @@ def restore(backup: Changelog, changelog: Changelog, epochs: Mapping[GroupName, 
 
     Raises:
         NotFound: There is no finished backup or no such group, or an epoch that was asked for is not in it.
-        InvalidInput: Something else is where the changelog is to go.
+        InvalidInput: Something else is where the changelog is to go, or that place is within the backup's.
         Corrupt: Something in the backup is damaged; the message names it.
         Unavailable: One of the two places cannot be reached.
         LimitExceeded: The disk is full.
@@ -158,6 +160,7 @@ def restore(backup: Changelog, changelog: Changelog, epochs: Mapping[GroupName, 
     if mark is None or mark.epochs is None:
         raise NotFound(f"There is no finished backup at {backup.uri}: check its URI, or make one.")
     _check_groups(epochs, mark.epochs)
+    _check_apart(backup, changelog)
     for group, epoch in epochs.items():
         if epoch > mark.epochs[group]:
             raise NotFound(
@@ -222,6 +225,21 @@ def _prepare_place(place: Changelog, marks: _Marks, identity: str) -> Mark | Non
             "there."
         )
     return mark
+
+
+def _check_apart(source: Changelog, target: Changelog) -> None:
+    """Refuse a copy within what it is a copy of, or around it: whoever removes the one loses the other."""
+    for outer, inner in ((source, target), (target, source)):
+        if _root(inner).startswith(f"{_root(outer)}/"):
+            raise InvalidInput(
+                f"{inner.uri} lies within {outer.uri}: choose a place of its own; nothing was written there."
+            )
+
+
+def _root(place: Changelog) -> str:
+    """Where a changelog is, the same for all names of a directory."""
+    objects = place.objects
+    return str(objects.root.resolve()) if isinstance(objects, LocalObjects) else place.uri.rstrip("/")
 
 
 def _is_empty(place: Objects) -> bool:

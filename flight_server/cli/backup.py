@@ -27,6 +27,9 @@ def run_backup(changelog: Changelog, backup: Changelog, epochs: Mapping[GroupNam
     if before is not None:
         moment = dt.datetime.fromtimestamp(before.finished_at / 1e6, dt.UTC)
         _say(f"Bringing the backup of {moment:%Y-%m-%d %H:%M} UTC up to date.")
+        for group, epoch in (before.epochs or {}).items():
+            if epochs.get(group, epoch) < epoch:
+                _say(f"{group}: back to epoch {epochs[group]:,}; the backup had it up to epoch {epoch:,}.")
     _show_copy(back_up(changelog, backup, epochs, time.time_ns() // 1000))
     _say(f"{backup.uri} has the backup.")
 

@@ -263,6 +263,20 @@ def test_whether_to_take_over_is_no_text(spark: SparkSession, uri: str) -> None:
         write_store(spark.range(3), changelog=uri, store="numbers", key=["id"], take_over="no")  # type: ignore[arg-type]
 
 
+def test_a_watermark_that_would_have_no_effect_is_refused(spark: SparkSession, uri: str) -> None:
+    for retention in (None, "1 day"):
+        with pytest.raises(InvalidInput, match="store numbers lets no rows go by the time of an event"):
+            write_store(
+                spark.range(3),
+                changelog=uri,
+                store="numbers",
+                key=["id"],
+                retention=retention,
+                watermark=dt.datetime(2026, 1, 2, tzinfo=dt.UTC),
+            )
+    assert not Changelog.open(uri).definitions()
+
+
 def test_a_query_returns_a_frame(spark: SparkSession, uri: str) -> None:
     with pytest.raises(InvalidInput, match="the query must return a frame, and it returned 3"):
         write_store(

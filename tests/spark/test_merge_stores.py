@@ -19,7 +19,7 @@ from pyspark.sql import functions as F  # noqa: N812  the name that PySpark's ow
 
 from engine.changelog import Changelog, append_table
 from engine.errors import InvalidInput
-from engine.model.kinds import SKETCHES, Behaviour, Merge, Session
+from engine.model.kinds import SKETCHES, Behaviour, Merge, MergedColumn, Session
 from engine.model.schema import StoreName, define_store
 from engine.producers.partial_rows import partial_rows
 from spark_pipeline import LiveStateSink, StoreOutput, merged, write_store
@@ -396,6 +396,21 @@ def stored_rows(uri: str, store: str) -> list[dict[str, Any]]:
         for table in changelog.read_rows(commit, changelog.definitions()).values()
         for row in table.to_pylist()
     ]
+
+
+@pytest.mark.parametrize("aggregate_first", [True, False])
+@pytest.mark.parametrize("column", [merged.sum("song"), merged.avg("song"), merged.quantiles("song", 0.5)])
+def test_functions_of_numbers_refuse_texts_before_a_value_comes(
+    spark: SparkSession, column: MergedColumn, aggregate_first: bool
+) -> None:
+    batch = spark.createDataFrame([("a", 0.5)], "song STRING, rating DOUBLE")
+    output = StoreOutput(
+        "plays", key=["rating"], kind=merged.columns(made=column), aggregate_first=aggregate_first
+    )
+    words = f"Store plays: song is string, and merged.{column.function.value} takes numbers: cast it to one."
+    with pytest.raises(InvalidInput) as refused:
+        output.frame(batch)
+    assert refused.value.message == words
 
 
 @pytest.mark.parametrize("aggregate_first", [True, False])

@@ -98,3 +98,26 @@ def test_a_place_that_is_taken(changelog: Path) -> None:
     refused = livestate("backup", changelog, "--changelog", changelog)
     assert refused.exit_code == 1
     assert "has a changelog or a backup: choose an empty place; nothing was written there." in refused.stderr
+
+
+def test_a_place_within_the_other_one(changelog: Path, tmp_path: Path) -> None:
+    """Whoever removes the one would lose the other."""
+    (tmp_path / "link").symlink_to(changelog)
+    for place, other in ((changelog / "backup", changelog), (tmp_path / "link" / "b", changelog)):
+        refused = livestate("backup", place, "--changelog", other)
+        assert (refused.exit_code, refused.stderr.strip()) == (
+            1,
+            f"Error: {place} lies within {other}: choose a place of its own; nothing was written there.",
+        )
+        assert not place.exists()
+    livestate("backup", tmp_path / "backup", "--changelog", changelog)
+    refused = livestate("restore", tmp_path / "backup", "--changelog", tmp_path / "backup" / "changelog")
+    assert refused.exit_code == 1
+    assert f"lies within {tmp_path / 'backup'}: choose a place of its own" in refused.stderr
+
+
+def test_a_backup_that_is_taken_back_to_an_earlier_epoch_says_so(changelog: Path, tmp_path: Path) -> None:
+    assert livestate("backup", tmp_path / "backup", "--changelog", changelog).exit_code == 0
+    again = livestate("backup", tmp_path / "backup", "--changelog", changelog, "--epoch", "t=1")
+    assert again.exit_code == 0
+    assert "t: back to epoch 1; the backup had it up to epoch 2." in again.stderr.splitlines()
