@@ -13,7 +13,7 @@ import pytest
 from engine.errors import Corrupt, LivestateError, Unavailable
 from engine.model.schema import Epoch, PartitionId, StoreDefinition
 from engine.state.cache import ColumnCache
-from engine.state.formats import MANIFEST, Manifest, SegmentId, block_key, segment_key
+from engine.state.formats import MANIFEST, STATE_FORMAT, Manifest, SegmentId, block_key, segment_key
 from engine.state.partition import PartitionStore
 from engine.state.rocks import Rocks
 from engine.state.state_options import StateOptions
@@ -61,7 +61,7 @@ def manifest_of(path: Path) -> Manifest:
 )
 def test_a_damaged_manifest(path: Path, value: bytes) -> None:
     overwrite(path, MANIFEST, value)
-    with pytest.raises(Corrupt, match=r"format 5: upgrade|manifest is damaged") as caught:
+    with pytest.raises(Corrupt, match=rf"format {STATE_FORMAT}: upgrade|manifest is damaged") as caught:
         open_store(path)
     assert str(path) not in caught.value.message
 

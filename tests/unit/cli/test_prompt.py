@@ -88,7 +88,7 @@ def test_commands(client: Client, tmp_path: Path) -> None:
     assert "the key" in terminal.take()
     assert prompt.execute("\\limit 1")
     assert prompt.execute("SELECT song_id FROM songs;")
-    assert "first 1 rows; \\limit shows more" in terminal.take()
+    assert "first 1 row; \\limit shows more" in terminal.take()
     assert prompt.execute("\\l")
     assert "this host" in terminal.take()
     assert prompt.execute("\\x")
