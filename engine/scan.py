@@ -378,6 +378,11 @@ class StoreSource(Protocol):
             Unavailable: There is nothing that could have stores; the message says what is missing.
         """
 
+    def damaged_names(self) -> Mapping[StoreName, str]:
+        """Names of stores that the changelog has and that mean nothing, as what says so is damaged; each with
+        a sentence on it.
+        """
+
     def pin_views(
         self,
         stores: Collection[StoreName],

@@ -68,6 +68,10 @@ class RestrictedStores:
         self._lock = threading.Lock()
         self._found: dict[tuple[StoreName, int], tuple[StoreDefinition, RestrictedStore | None]] = {}
 
+    def may_be_seen(self, name: StoreName) -> bool:
+        """Whether something of a store of that name exists, as far as the name says."""
+        return self._scope.of_store(name) is not None
+
     def find(self, definition: StoreDefinition) -> RestrictedStore | None:
         """What of a store exists.
 
@@ -206,6 +210,11 @@ class RestrictedSource:
         if known[0] is not whole:
             self._tables = known = whole, self._visible(whole)
         return known[1]
+
+    def damaged_names(self) -> Mapping[StoreName, str]:
+        """As `StoreSource.damaged_names`, of stores that may be seen by their names."""
+        whole = self._whole.damaged_names()
+        return {name: sentence for name, sentence in whole.items() if self._stores.may_be_seen(name)}
 
     def has_hidden_rows(self, stores: Collection[StoreName]) -> bool:
         """Whether rows of one of some stores are hidden.

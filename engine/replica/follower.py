@@ -516,6 +516,10 @@ class Follower:
             )
         return self._catalog.tables
 
+    def damaged_names(self) -> Mapping[StoreName, str]:
+        """As `StoreSource.damaged_names`."""
+        return self._damaged
+
     def pin_views(
         self,
         stores: Collection[StoreName],

@@ -160,7 +160,7 @@ def bind(
         The bound statement.
 
     Raises:
-        NotFound: A store does not exist; with its place and near names in the message.
+        UnknownStoreError: A store does not exist; with its place and near names in the message.
         InvalidInput: Parameters are mixed up.
         Unsupported: A table is read in a way that stores cannot be.
         LimitExceeded: A query of it has too many columns.
@@ -302,6 +302,22 @@ def _read_session(calls: Sequence[exp.Expr], name: str) -> None:
         call.replace(exp.alias_(query, call.name, quoted=True) if is_named else query)
 
 
+class UnknownStoreError(NotFound):
+    """A statement names a store that there is not.
+
+    Args:
+        store: The name, as it is written.
+        found: What is told of it.
+
+    Attributes:
+        store: As the argument.
+    """
+
+    def __init__(self, store: StoreName, found: NotFound) -> None:
+        super().__init__(found.message, found.position)
+        self.store = store
+
+
 class _StoreNames:
     """Finds stores by name: exactly first, then without regard to case."""
 
@@ -343,7 +359,8 @@ class _StoreNames:
                     "it is written."
                 ),
             )
-        raise self._not_found_error(table, f"There is no store {name}.{did_you_mean(name, self._tables)}")
+        found = self._not_found_error(table, f"There is no store {name}.{did_you_mean(name, self._tables)}")
+        raise UnknownStoreError(name, found)
 
     def _not_found_error(self, table: exp.Table, message: str) -> NotFound:
         return self._source.not_found_error(message, offset_of(table))

@@ -443,7 +443,7 @@ def remove_checksums(data: bytes, length: int, what: str) -> npt.NDArray[np.uint
     Raises:
         DamagedError: One is not what was written.
     """
-    is_summed = data[length : length + len(SUM_MAGIC)] == SUM_MAGIC
+    is_summed = not length % 8 and data[length : length + len(SUM_MAGIC)] == SUM_MAGIC
     size = length + (_SUM.size if is_summed else _CHECKSUM.size)
     if len(data) % size:
         raise damage_error(what)

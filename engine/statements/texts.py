@@ -8,7 +8,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from engine.deadline import Deadline
-from engine.errors import Corrupt, InvalidInput, NotFound
+from engine.errors import Corrupt, InvalidInput, NotFound, Unavailable
 from engine.model.names import fold
 from engine.model.read_point import ReadPoint
 from engine.model.schema import GroupName, NamedStores, StoreDefinition, StoreName
@@ -17,7 +17,7 @@ from engine.plan.statement import ReadyStatement
 from engine.plan.values import Arguments
 from engine.scan import StoreSource
 from engine.sql.as_of import drop_version_moments, resolve_as_of, take_as_of
-from engine.sql.bind import BoundStatement
+from engine.sql.bind import BoundStatement, UnknownStoreError
 from engine.sql.lexer import with_quoted_names
 from engine.sql.literals import likely_template, listed_keys, longest_text_error, split_last_list
 from engine.sql.text import SourceText
@@ -55,9 +55,22 @@ class Texts:
             The statement without the epochs that its text asks for, and these in its read point.
 
         Raises:
+            Unavailable: It names a store of which the changelog is damaged.
             LivestateError: The text is not valid, as kind and message say.
         """
         self._check_length(text)
+        try:
+            return self._ready_text(text, dialect, read_point, deadline, user)
+        except UnknownStoreError as error:
+            name = fold(error.store)
+            for damaged, sentence in self._source.damaged_names().items():
+                if fold(damaged) == name:
+                    raise Unavailable(sentence) from error
+            raise
+
+    def _ready_text(
+        self, text: str, dialect: str, read_point: ReadPoint, deadline: Deadline, user: str
+    ) -> tuple[ReadyText, ReadPoint]:
         tables = self._source.tables()
         taken = take_as_of(with_quoted_names(text) if dialect == "duckdb" else text, dialect)
         asked = Moments.from_clauses(taken.clauses, read_point)

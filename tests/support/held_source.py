@@ -76,6 +76,9 @@ class HeldSource:
     def definitions_of(self, generations: Mapping[GroupName, int]) -> Mapping[StoreName, StoreDefinition]:
         return self.definitions()
 
+    def damaged_names(self) -> Mapping[StoreName, str]:
+        return {}
+
     def tables(self) -> Mapping[StoreName, StoreDefinition]:
         definitions = self.definitions()
         return (

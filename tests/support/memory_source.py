@@ -203,18 +203,23 @@ class MemorySource:
         views: The stores.
         pins: How many snapshots are open.
         switches: Names that mean another store.
+        damaged: Names that mean nothing, as what says so is damaged, each with a sentence.
     """
 
     def __init__(self, views: Sequence[MemoryView]) -> None:
         self.views = {view.definition.name: view for view in views}
         self.pins = 0
         self.switches: dict[StoreName, StoreName] = {}
+        self.damaged: dict[StoreName, str] = {}
 
     def definitions(self) -> Mapping[StoreName, StoreDefinition]:
         return {name: view.definition for name, view in self.views.items()}
 
     def definitions_of(self, generations: Mapping[GroupName, int]) -> Mapping[StoreName, StoreDefinition]:
         return self.definitions()
+
+    def damaged_names(self) -> Mapping[StoreName, str]:
+        return self.damaged
 
     def tables(self) -> Mapping[StoreName, StoreDefinition]:
         definitions = self.definitions()

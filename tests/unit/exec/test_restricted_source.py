@@ -286,6 +286,16 @@ def test_conditions_that_all_or_none_meet() -> None:
     )
 
 
+def test_of_damaged_stores_only_those_are_told_that_may_be_seen() -> None:
+    source = all_stores()
+    source.damaged = {StoreName(name): f"Store {name} cannot be read." for name in ("tradings", "secret")}
+    with closing(QueryService(RestrictedSource(source, ANN))) as service:
+        with pytest.raises(Unavailable, match=r"^Store tradings cannot be read\.$"):
+            service.execute("SELECT * FROM Tradings")
+        with pytest.raises(NotFound, match=r"^There is no store secret\."):
+            service.execute("SELECT * FROM secret")
+
+
 def test_a_source_keeps_what_it_found_out() -> None:
     source = RestrictedSource(all_stores(), ANN)
     first, second = source.definitions(), source.tables()

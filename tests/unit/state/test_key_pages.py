@@ -17,7 +17,14 @@ from hypothesis import strategies as st
 from engine.model.schema import Epoch, PartitionId, StoreDefinition, define_store
 from engine.state.cache import ColumnCache
 from engine.state.damage import DamagedError
-from engine.state.formats import KEY_FILTER, PAGE_FENCES, SegmentId, block_key, sums_of_words
+from engine.state.formats import (
+    KEY_FILTER,
+    PAGE_FENCES,
+    SUM_MAGIC,
+    SegmentId,
+    block_key,
+    sums_of_words,
+)
 from engine.state.key_filter import KeyFilter, decode_filter, pieces_of
 from engine.state.key_pages import decode_pages, encode_pages
 from engine.state.partition import PartitionStore
@@ -254,6 +261,15 @@ def test_every_cut_is_found(cut: str) -> None:
             decode_pages([*sealed[:number], *sealed[number + 1 :]], keys.type, 64, 300)
         with pytest.raises(DamagedError):
             decode_pages([*sealed[:number], page, *sealed[number:]], keys.type, 64, 300)
+
+
+def test_a_sum_where_there_is_none_is_damage() -> None:
+    """Of values whose length is no whole number of words."""
+    keys = pa.array([1, 2], pa.int32())
+    page = next(encode_pages(keys, 1))
+    summed = page[:4] + SUM_MAGIC + bytes(8)
+    with pytest.raises(DamagedError):
+        decode_pages([summed, summed], keys.type, 1, 2)
 
 
 def test_no_two_bits_of_a_page_change_unseen() -> None:
