@@ -94,6 +94,20 @@ def test_rows_without_columns_are_counted(engine: Engine, stream: bool) -> None:
     ) == [{"n": 4}]
 
 
+def test_few_rows_in_many_pieces_are_one_for_the_engine(engine: Engine) -> None:
+    """DuckDB 2.0.0 never ends this over more than some forty pieces."""
+    table = pa.Table.from_batches([pa.record_batch({"k": [place], "g": [place % 9]}) for place in range(88)])
+    sql = (
+        "WITH c AS MATERIALIZED (SELECT k, g FROM s) SELECT count(*) AS n FROM "
+        "(SELECT a.k FROM c AS a JOIN c AS b ON a.g = b.g WHERE b.k = 5 LIMIT 5 OFFSET 3)"
+    )
+    rows = engine.run(sql, {"s": table}, [], Deadline(20.0))
+    try:
+        assert [row for batch in rows for row in batch.to_pylist()] == [{"n": 5}]
+    finally:
+        rows.close()
+
+
 def test_big_scans_are_not_held() -> None:
     assert hold_scan(BlockScan(pa.schema([("a", pa.int64())]), (), nbytes=1 << 40)) is None
     assert hold_scan(blocks(1, live=True)) is NOTHING_HELD
