@@ -559,7 +559,7 @@ class QueryService:
         return KeyStream(
             self._source,
             self._coordinator,
-            key_columns(self._source.tables(), store, columns),
+            key_columns(self._source.tables(), self._source.damaged_names(), store, columns),
             read_point,
             self._lag_limit,
             self._resources.key_answers,

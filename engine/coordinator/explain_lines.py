@@ -9,7 +9,7 @@ from engine.cluster.routing import Route
 from engine.coordinator.fragment_context import FragmentStats, Shares
 from engine.coordinator.plan_cache import ReadyPlan
 from engine.coordinator.result_metadata import DISTRIBUTED, moved_bytes
-from engine.model.quantities import counted
+from engine.model.quantities import quantity
 from engine.model.schema import PartitionId
 from engine.plan.explain import explain_pruned
 from engine.plan.partition_pruning import Partitions
@@ -78,7 +78,7 @@ def scattered_lines(
 
 def _share(host: HostName, share: Partitions) -> str:
     count = sum(len(numbers) for numbers in share.values())
-    return f"{host} ({counted(count, 'partition')})"
+    return f"{host} ({quantity(count, 'partition')})"
 
 
 def _stores(

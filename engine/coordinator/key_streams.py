@@ -5,7 +5,7 @@ keys, and used for each of its messages.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -20,9 +20,9 @@ from engine.coordinator.distributed_query import DistributedQuery
 from engine.coordinator.gather_memory import MemoryPool
 from engine.coordinator.lag_limit import LagLimit
 from engine.deadline import Deadline, Slot
-from engine.errors import InvalidInput, LimitExceeded, NotFound, Unsupported
+from engine.errors import InvalidInput, LimitExceeded, NotFound, Unavailable, Unsupported
 from engine.exec.read_metadata import age_seconds, stale_seconds
-from engine.model.names import fold
+from engine.model.names import find_name
 from engine.model.read_point import ReadPoint
 from engine.model.schema import Epoch, GroupName, StoreDefinition, StoreName
 from engine.model.sql_types import quote_identifier
@@ -258,22 +258,30 @@ def _places_of_keys(wanted: Sequence[pa.Array], found: Sequence[pa.Array]) -> pa
 
 
 def key_columns(
-    tables: Mapping[StoreName, StoreDefinition], store: str, columns: Sequence[str] | None
+    tables: Mapping[StoreName, StoreDefinition],
+    damaged: Mapping[StoreName, str],
+    store: str,
+    columns: Sequence[str] | None,
 ) -> KeyColumns:
     """What a client asks for, with the names that stores have; upper and lower case are the same, as in SQL.
 
     Args:
         tables: The store that each name means.
+        damaged: As `StoreSource.damaged_names`.
         store: The name of a store.
         columns: Names of its columns; None for all.
 
     Raises:
         NotFound: There is no such store or column.
+        Unavailable: The changelog is damaged where it says what the store is.
         InvalidInput: There are no columns, or one is there twice.
         Unsupported: The store keeps versions.
     """
     name = find_name(store, tables)
     if name is None:
+        broken = find_name(store, damaged)
+        if broken is not None:
+            raise Unavailable(damaged[broken])
         raise NotFound(f"There is no store {store[:100]!r}.{did_you_mean(store[:100], tables)}")
     definition = tables[name]
     if is_versioned(definition):
@@ -287,17 +295,6 @@ def key_columns(
     if not known or len(set(known)) < len(known):
         raise InvalidInput("Name at least one column, and each of them once.")
     return KeyColumns(name, definition, known)
-
-
-def find_name(text: str, names: Collection[_Name]) -> _Name | None:
-    """The name that a text means: the one that is written alike, or else the only one that differs in upper
-    and lower case alone.
-    """
-    for name in names:
-        if name == text:
-            return name
-    alike = [name for name in names if fold(name) == fold(text)]
-    return alike[0] if len(alike) == 1 else None
 
 
 class KeyStream:

@@ -55,6 +55,7 @@ FEW_ROWS = 10_000
 """Scans up to this size are handed over in one piece: the engine spends 30 µs on each."""
 
 MOST_PIECES, MOST_JOINED_ROWS = 16, 32 << 10
+"""A table of more pieces than that is handed over in one, if it has no more rows than that."""
 _MOST_ONES = 1 << 16
 _ONES = pa.Array.from_buffers(pa.uint8(), _MOST_ONES, [None, pa.py_buffer(b"\1" * _MOST_ONES)])
 """What rows without columns are to the engine, for all scans: few blocks have more."""
@@ -440,8 +441,8 @@ def _query_of(statements: Sequence[duckdb.Statement], sql: str) -> duckdb.Statem
 
 
 def _with_few_pieces(table: pa.Table) -> pa.Table:
-    """A table of few rows that many pieces have, in one. DuckDB 2.0.0 never ends a LIMIT over a materialized
-    common table expression that is read twice and has more than some forty pieces.
+    """A table of few rows in many pieces, in one piece. A LIMIT over a common table expression that DuckDB
+    2.0.0 materializes and joins with itself never ends if that has more than some forty pieces.
     """
     if table.num_rows > MOST_JOINED_ROWS or all(each.num_chunks <= MOST_PIECES for each in table.columns):
         return table

@@ -14,7 +14,7 @@ def human_bytes(count: float) -> str:
     return f"{count:.1f} {_UNITS[-1]}"
 
 
-def counted(count: int, noun: str) -> str:
+def quantity(count: int, noun: str) -> str:
     """A number of things, such as `1 epoch` or `1,200 epochs`.
 
     Args:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from engine.errors import InvalidInput
-from engine.model.quantities import counted
+from engine.model.quantities import quantity
 from engine.model.sql_types import canonical_type, sql_type
 from engine.sql.bind import BoundStatement
 from engine.sql.parameters import ParameterSlot
@@ -87,7 +87,7 @@ def parameter_values(slots: Sequence[ParameterSlot], given: Given) -> tuple[pa.S
     count = 0 if given is None else len(given) if isinstance(given, tuple) else given.num_columns
     if count != len(slots):
         raise InvalidInput(
-            f"The statement has {counted(len(slots), 'parameter')}, and values were given for {count}."
+            f"The statement has {quantity(len(slots), 'parameter')}, and values were given for {count}."
         )
     if given is None or not slots:
         return ()

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from engine.deadline import Deadline
 from engine.errors import Corrupt, InvalidInput, NotFound, Unavailable
-from engine.model.names import fold
+from engine.model.names import find_name, fold
 from engine.model.read_point import ReadPoint
 from engine.model.schema import GroupName, NamedStores, StoreDefinition, StoreName
 from engine.model.table_shapes import ExpectedShapes, TableShape
@@ -62,11 +62,11 @@ class Texts:
         try:
             return self._ready_text(text, dialect, read_point, deadline, user)
         except UnknownStoreError as error:
-            name = fold(error.store)
-            for damaged, sentence in self._source.damaged_names().items():
-                if fold(damaged) == name:
-                    raise Unavailable(sentence) from error
-            raise
+            damaged = self._source.damaged_names()
+            name = find_name(error.store, damaged)
+            if name is None:
+                raise
+            raise Unavailable(damaged[name]) from error
 
     def _ready_text(
         self, text: str, dialect: str, read_point: ReadPoint, deadline: Deadline, user: str

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from engine.changelog import Changelog
 from engine.changelog.store_drops import drop_store, droppable_store, remove_dropped_stores
-from engine.model.quantities import counted, human_bytes
+from engine.model.quantities import human_bytes, quantity
 from engine.model.schema import GroupName, StoreName
 from flight_server.cli.operator import operator_name
 
@@ -68,8 +68,8 @@ def drop(
     notify()
     removed = remove_dropped_stores(changelog, group)
     say(
-        f"Removed from the changelog: {counted(removed.epochs, 'epoch')}, "
-        f"{counted(removed.snapshots, 'snapshot')} and {counted(removed.files, 'data file')} "
+        f"Removed from the changelog: {quantity(removed.epochs, 'epoch')}, "
+        f"{quantity(removed.snapshots, 'snapshot')} and {quantity(removed.files, 'data file')} "
         f"({human_bytes(removed.nbytes)})."
     )
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
-from engine.model.quantities import counted
+from engine.model.quantities import quantity
 from flight_server.cli.load import Progress
 from flight_server.cli.render import human_seconds, terminal
 
@@ -47,7 +47,7 @@ def show_progress(store: str) -> Iterator[Callable[[Progress], None]]:
     where = f"epoch {last.epoch:,}" if last.epoch is not None else "no epoch"
     console.print(
         (
-            f"{store}: {counted(last.rows, 'row')} in {human_seconds(seconds)} "
+            f"{store}: {quantity(last.rows, 'row')} in {human_seconds(seconds)} "
             f"({last.rows / max(seconds, 1e-9):,.0f} rows/s), {where}."
         ),
         markup=False,

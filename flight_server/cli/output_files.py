@@ -16,7 +16,7 @@ import pyarrow as pa
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from engine.errors import InvalidInput, LivestateError
-from engine.model.quantities import counted, human_bytes
+from engine.model.quantities import human_bytes, quantity
 from flight_server.cli.call_threads import CallThread
 from flight_server.cli.render import (
     RowWriter,
@@ -155,7 +155,7 @@ def write_result(client: Client, sql: str, file: Path, file_format: str) -> None
         if download.error is not None:
             raise download.error
     console.print(
-        f"{file.name}: {counted(download.rows, 'row')}, "
+        f"{file.name}: {quantity(download.rows, 'row')}, "
         f"{human_bytes(download.nbytes)} in {human_seconds(time.perf_counter() - started)}.",
         markup=False,
     )

@@ -20,7 +20,7 @@ from prompt_toolkit.lexers import PygmentsLexer
 from pygments.lexers.sql import SqlLexer  # type: ignore[import-untyped]  # pygments has no types
 
 from engine.errors import InvalidInput, LivestateError
-from engine.model.quantities import counted
+from engine.model.quantities import quantity
 from flight_server.cli.call_threads import CallThread
 from flight_server.cli.completion import Catalog, completions, quote_if_needed
 from flight_server.cli.hosts import hosts_table
@@ -142,7 +142,7 @@ class Prompt:
         elif word == "\\limit" and argument.isdecimal():
             self.limit = int(argument)
             self.console.print(
-                f"Showing at most {counted(self.limit, 'row')}." if self.limit else "Showing all rows."
+                f"Showing at most {quantity(self.limit, 'row')}." if self.limit else "Showing all rows."
             )
         else:
             self.console.print(
@@ -218,7 +218,7 @@ def summary(shown: Shown, *, has_time: bool = True) -> str:
     """
     rows = shown.table.num_rows
     parts = [
-        f"first {counted(rows, 'row')}; \\limit shows more" if shown.more else counted(rows, "row"),
+        f"first {quantity(rows, 'row')}; \\limit shows more" if shown.more else quantity(rows, "row"),
         *([human_seconds(shown.seconds)] if has_time else []),
     ]
     epochs: Mapping[str, int] = shown.metadata.get("epochs") or {}
@@ -307,7 +307,7 @@ def run_prompt(client: Client, console: Console, limit: int = DEFAULT_LIMIT) -> 
     prompt = Prompt(client, console, limit)
     prompt.refresh()
     console.print(
-        (f"Connected to {client.uri}: {counted(stores, 'store')}. \\d lists them, \\? helps, \\q leaves."),
+        f"Connected to {client.uri}: {quantity(stores, 'store')}. \\d lists them, \\? helps, \\q leaves.",
         markup=False,
     )
     session: PromptSession[str] = PromptSession(

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from engine.model.quantities import counted
+from engine.model.quantities import quantity
 from flight_server.client.client import Client
 
 _LOOK_SECONDS = 0.5
@@ -65,5 +65,5 @@ def progress_text(status: Mapping[str, Any]) -> str:
     end = "" if status["is_running"] else ", cancelled" if status["is_cancelled"] else ", all that there is"
     return (
         f"{percent} %: {done / _MIB:,.1f} of {total / _MIB:,.1f} MiB, {status['partitions_done']:,} of "
-        f"{counted(status['partitions'], 'partition')}{end}"
+        f"{quantity(status['partitions'], 'partition')}{end}"
     )

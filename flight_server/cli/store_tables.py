@@ -10,7 +10,7 @@ from rich.console import Group
 from rich.text import Text
 
 from engine.cluster.progress import time_in_words
-from engine.model.quantities import counted, human_bytes
+from engine.model.quantities import human_bytes, quantity
 from flight_server.cli.render import escape_unprintable, human_seconds, new_table
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def lag_text(row: Mapping[str, Any]) -> str:
     if row["epoch"] is None:
         return ""
     behind = row["newest_epoch"] - row["epoch"]
-    return f"{human_seconds(row['lag_seconds'])}, {counted(behind, 'epoch')}" if behind > 0 else "none"
+    return f"{human_seconds(row['lag_seconds'])}, {quantity(behind, 'epoch')}" if behind > 0 else "none"
 
 
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:

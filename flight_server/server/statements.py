@@ -20,7 +20,7 @@ from engine.cluster.reports import HostName
 from engine.coordinator.division import Division, Piece
 from engine.deadline import Deadline, DeadlineWatcher
 from engine.errors import InvalidInput, Unsupported
-from engine.model.quantities import counted
+from engine.model.quantities import quantity
 from engine.model.read_point import NEWEST, AsOfEpoch
 from engine.processes.call_core import CALL_CORE
 from engine.service import DEFAULT_SESSION, MOST_SCOPES, PreparedStatement, QueryResult, QueryService, Session
@@ -562,7 +562,7 @@ class Statements:
         ).parameters
         if len(given) != len(wanted):
             raise InvalidInput(
-                f"The statement has {counted(len(wanted), 'parameter')}, and the ticket {len(given)}."
+                f"The statement has {quantity(len(wanted), 'parameter')}, and the ticket {len(given)}."
             )
         if isinstance(given, Mapping) and set(given) != set(wanted.names):
             raise InvalidInput(

@@ -45,6 +45,8 @@ def test_what_is_damaged_is_unavailable_and_what_is_not_there_not_found(tmp_path
         for sql in ("SELECT * FROM songs", "SELECT n FROM plays JOIN Songs USING (id)", "EXPLAIN FROM Songs"):
             with pytest.raises(Unavailable, match=r"^Store Songs cannot be read: "):
                 client.query(sql).read_all()
+        with pytest.raises(Unavailable, match=r"^Store Songs cannot be read: "):
+            client.keys("songs")
         with pytest.raises(Unavailable, match="charts"):
             client.query("SELECT count(*) FROM charts").read_all()
         with pytest.raises(NotFound, match=r"^There is no store song\."):

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import click
 
 from engine.errors import InvalidInput
-from engine.model.quantities import counted
+from engine.model.quantities import quantity
 from flight_server.cli.options import changelog_option, snapshot_tail_option, snapshots_kept_option
 from flight_server.cli.usage import open_changelog, open_lasting_changelog, usage_errors
 
@@ -81,9 +81,9 @@ def collect(
         dropped = opened.drop(group, retention, time.time_ns() // 1000)
         removed = remove_dropped_stores(opened, group)
         click.echo(
-            f"{group}: {counted(opened.collect(group) + removed.files, 'file')} deleted, "
-            f"{counted(dropped.epochs + removed.epochs, 'epoch')} and "
-            f"{counted(dropped.snapshots + removed.snapshots, 'snapshot')} dropped"
+            f"{group}: {quantity(opened.collect(group) + removed.files, 'file')} deleted, "
+            f"{quantity(dropped.epochs + removed.epochs, 'epoch')} and "
+            f"{quantity(dropped.snapshots + removed.snapshots, 'snapshot')} dropped"
         )
 
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from engine.errors import InvalidInput, NotFound
-from engine.model.quantities import counted, human_bytes
+from engine.model.quantities import human_bytes, quantity
 from flight_server.cli.render import (
     display_text,
     error_lines,
@@ -241,7 +241,7 @@ def test_an_error_keeps_its_lines_and_nothing_that_steers_a_terminal() -> None:
 
 def test_sizes_and_durations() -> None:
     assert [human_bytes(n) for n in (0, 1023, 1536, 5 << 30)] == ["0 B", "1023 B", "1.5 KiB", "5.0 GiB"]
-    assert [counted(n, "row") for n in (0, 1, 1200)] == ["0 rows", "1 row", "1,200 rows"]
+    assert [quantity(n, "row") for n in (0, 1, 1200)] == ["0 rows", "1 row", "1,200 rows"]
     assert [human_seconds(s) for s in (0.00085, 0.0123, 4.2, 150)] == [
         "850 µs",
         "12.3 ms",

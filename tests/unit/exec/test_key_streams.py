@@ -99,7 +99,7 @@ def test_each_key_has_its_row(kind: str, hosts: int) -> None:
 def test_a_row_that_many_keys_share_is_counted_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(key_streams, "MAX_ANSWER_BYTES", 1 << 20)
     definition = define_store("long", pa.schema([("id", pa.int64()), ("text", pa.string())]), ["id"])
-    columns = key_columns({definition.name: definition}, "long", ["text"])
+    columns = key_columns({definition.name: definition}, {}, "long", ["text"])
     share = AnswerShare(MemoryPool(64 << 20, 64 << 20))
     long, short = "x" * 10_000, "y"
     rows = pa.record_batch([[long, short]], schema=columns.row_schema)
@@ -120,7 +120,7 @@ def test_a_row_that_many_keys_share_is_counted_for_each(monkeypatch: pytest.Monk
 def test_answers_that_clients_have_not_taken_have_room_together(*, is_nested: bool) -> None:
     text = pa.list_(pa.string()) if is_nested else pa.string()
     definition = define_store("long", pa.schema([("id", pa.int64()), ("text", text)]), ["id"])
-    columns = key_columns({definition.name: definition}, "long", ["text"])
+    columns = key_columns({definition.name: definition}, {}, "long", ["text"])
     long = "x" * 10_000
     rows = pa.record_batch([pa.array([[long] if is_nested else long], text)], schema=columns.row_schema)
     found = KeyedRows(rows, pa.array([0] * 1000))
