@@ -8,7 +8,6 @@ import pyarrow as pa
 
 from engine.coordinator.fragment_runs import FragmentRuns
 from engine.coordinator.gather_memory import MemoryReservation
-from engine.duckdb.nested_structs import whole_batch
 from engine.errors import Defect
 
 
@@ -62,7 +61,7 @@ class ExchangeStream:
             raise error
         self._is_begun = True
         for batch in self._arriving_batches():
-            yield whole_batch(batch)
+            yield batch
             self._reservation.give(batch.nbytes)
 
     def _arriving_batches(self) -> Iterator[pa.RecordBatch]:

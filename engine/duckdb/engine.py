@@ -31,7 +31,6 @@ from engine.duckdb.handover import (
     repeats_long_values,
     rows_a_batch,
 )
-from engine.duckdb.nested_structs import whole_batch, whole_table
 from engine.duckdb.own_databases import OwnDatabases
 from engine.duckdb.planning_trials import PlanningTrials
 from engine.duckdb.results import check_types, conversion, result_schema
@@ -54,8 +53,6 @@ as the engine reads them, which takes up to a fifth longer.
 FEW_ROWS = 10_000
 """Scans up to this size are handed over in one piece: the engine spends 30 µs on each."""
 
-MOST_PIECES, MOST_JOINED_ROWS = 16, 32 << 10
-"""A table of more pieces than that is handed over in one, if it has no more rows than that."""
 _MOST_ONES = 1 << 16
 _ONES = pa.Array.from_buffers(pa.uint8(), _MOST_ONES, [None, pa.py_buffer(b"\1" * _MOST_ONES)])
 """What rows without columns are to the engine, for all scans: few blocks have more."""
@@ -156,7 +153,7 @@ def readable(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
         The batch, or one column of ones for a batch without columns.
     """
     if batch.num_columns:
-        return whole_batch(batch)
+        return batch
     ones = (
         _ONES[: batch.num_rows]
         if batch.num_rows <= len(_ONES)
@@ -440,15 +437,6 @@ def _query_of(statements: Sequence[duckdb.Statement], sql: str) -> duckdb.Statem
     raise Unsupported("Only a single query can be run.")
 
 
-def _with_few_pieces(table: pa.Table) -> pa.Table:
-    """A table of few rows in many pieces, in one piece. A LIMIT over a common table expression that DuckDB
-    2.0.0 materializes and joins with itself never ends if that has more than some forty pieces.
-    """
-    if table.num_rows > MOST_JOINED_ROWS or all(each.num_chunks <= MOST_PIECES for each in table.columns):
-        return table
-    return table.combine_chunks()
-
-
 class LocalRows:
     """A statement that runs in this process: `EngineRows`."""
 
@@ -495,9 +483,7 @@ class LocalRows:
         for name, table in tables.items():
             # Of a table as such, unlike a stream, the engine knows the number of rows, by which it orders
             # joins.
-            connection.register(
-                name, whole_table(_with_few_pieces(table)) if isinstance(table, pa.Table) else table
-            )
+            connection.register(name, table)
         query = _query_of(connection.extract_statements(sql), sql)
         self._relation = (
             connection.sql(query, params=list(parameters)) if parameters else connection.sql(query)

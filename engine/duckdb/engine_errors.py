@@ -33,14 +33,6 @@ _ALLOCATION_FAILURES = ("Memory allocation failure", "memory allocation failed",
 """What its message ends with."""
 _WORDLESS = "oserror"
 """What Arrow calls an error of the engine's rows of which it was told nothing."""
-_OTHER_TYPE = re.compile(
-    r"Function '\"?(\w+)\"?' changed the type of argument \d+ from (\S+) to .* in its bind"
-)
-"""What the engine says of `list_resize` of a VARIANT."""
-_NO_NESTED_TYPE = re.compile(r"\w+Type::\w+ called on a non-(\w+) type: (\S+)")
-"""Likewise, with a third argument."""
-_NO_NUMBER_TYPE = re.compile(r"(\w+): unexpected physical type")
-"""What `decimal_division` says of integers."""
 _UNEXPECTED_REFUSAL = re.compile(r"threw an execution error, but [^\n]*? Error: ([^\n]+)")
 _INVALID = frozenset(
     {
@@ -197,21 +189,11 @@ def read_failure(error: Exception) -> Failure:
 
 
 def _read_refusal(failure: Failure) -> Failure:
-    """A failure; or what a function says that the engine did not expect to refuse anything, or not of that
-    type, or the system's refusal of memory.
+    """A failure; or what a function says that the engine did not expect to refuse anything, or the system's
+    refusal of memory.
     """
     if _lacks_memory(failure):
         return Failure(_NO_ALLOCATION, failure.message)
-    found = _OTHER_TYPE.match(failure.message) if failure.kind == "internal" else None
-    if found is not None:
-        return Failure(_REFUSED_BY_FUNCTION, f"{found[1]} takes no {found[2]}: cast it to another type.")
-    found = _NO_NESTED_TYPE.match(failure.message) if failure.kind == "internal" else None
-    if found is not None:
-        told = f"A function that takes a {found[1]} was given a {found[2]}: cast it to another type."
-        return Failure(_REFUSED_BY_FUNCTION, told)
-    found = _NO_NUMBER_TYPE.match(failure.message) if failure.kind == "internal" else None
-    if found is not None:
-        return Failure(_REFUSED_BY_FUNCTION, f"{found[1]} takes no numbers of this type: cast them.")
     found = _UNEXPECTED_REFUSAL.search(failure.message) if failure.kind == "internal" else None
     return failure if found is None else Failure(_REFUSED_BY_FUNCTION, f"{found[1].strip()}.")
 

@@ -118,8 +118,10 @@ _LARGEST_OF = {
 }
 """Aggregates that are so, too, where they have more arguments than these: the number of values wanted."""
 
-BREAKING_FUNCTIONS = frozenset({"decimal_division", "json_structure"})
-"""They can fail so that their engine has to be started anew."""
+BREAKING_FUNCTIONS = frozenset({"json_contains"})
+"""They follow JSON as deep as it is nested, by calls of themselves, and overflow the stack, which ends the
+process; so does a cast of JSON to a VARIANT.
+"""
 
 _IN_WORKER = MULTIPLYING_FUNCTIONS | UNMEASURED_FUNCTIONS | SLOW_FUNCTIONS | BREAKING_FUNCTIONS
 _CALL = re.compile(r'\b([a-z0-9_]++)"?\s*+\(')
@@ -127,6 +129,12 @@ _MULTIPLYING = re.compile(r"\bfor\b|\bpivot\b|icu_collate_")
 """List comprehensions, values of rows that become columns, each of which is planned, and the sort keys of
 collations.
 """
+_VARIANT = re.compile(r"\b(?:parquet_)?variant\b")
+_VARIANT_TYPE = re.compile(
+    r"""(?:::|\bas\b)\s*+(?:"?\w++"?\s*+\.\s*+)*"?(?:parquet_)?variant\b|\bvariant\b"?\s*+(?:[a-z]?'|\$)"""
+)
+_NESTED_TYPE = re.compile(r"(?:::|\bas\b)\s*+\"?(?:array|list|map|row|struct|union)\b|/\*|--")
+"""Where the word alone may be a type: types of values within values, and comments, which stand anywhere."""
 _WINDOW = re.compile(r"\bover\b")
 _SLOW_FRAME = re.compile(r"\(\s*+distinct\b|\bexclude\s++(?:current|group|ties)\b")
 _LARGEST = re.compile(rf'\b({"|".join(_LARGEST_OF)})"?\s*+\(')
@@ -276,7 +284,7 @@ def _can_grow(sql: str) -> bool:
         return True
     text = sql.lower()
     calls = _CALL.findall(text)
-    if not _IN_WORKER.isdisjoint(calls) or _MULTIPLYING.search(text):
+    if not _IN_WORKER.isdisjoint(calls) or _MULTIPLYING.search(text) or _casts_to_variant(text):
         return True
     order = _ORDER.search(text)
     if order is not None and text.count(",", order.end()) > MAX_SORTED:
@@ -294,6 +302,13 @@ def _can_grow(sql: str) -> bool:
         return True
     count = _count_copies(text, calls)
     return count > MAX_COPIES or (count > 0 and _RECURSION.search(text) is not None)
+
+
+def _casts_to_variant(text: str) -> bool:
+    """Whether a text may name the type, and not a column that is called so."""
+    return _VARIANT.search(text) is not None and (
+        _VARIANT_TYPE.search(text) is not None or _NESTED_TYPE.search(text) is not None
+    )
 
 
 def _is_windowed_slowly(text: str, calls: Sequence[str]) -> bool:

@@ -20,7 +20,7 @@ once.
 """
 OTHER_WAYS = (
     ("PRAGMA disable_optimizer",),
-    # ASOF of few rows is done as other joins are; of more, DuckDB 2.0.0 loses rows with a BLOB among keys.
+    # ASOF of few rows is done as other joins are.
     ("SET asof_loop_join_threshold = 1_000_000",),
 )
 """Settings with which DuckDB does the same in another way."""

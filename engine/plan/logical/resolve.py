@@ -56,6 +56,7 @@ from engine.plan.logical.trees import (
     named_output,
     output_column,
     output_names,
+    own_queries,
     tables_of,
     text,
     unique_name,
@@ -79,8 +80,8 @@ _UNKNOWN_NODES = (
     exp.TableSample,
 )
 _UNKNOWN_FUNCTIONS = ROW_MAKING_FUNCTIONS | {"alias"}
-_CLAUSES = ("where", "having", "group", "qualify")
-"""HAVING before GROUP BY, as ALL stands for the columns that it reads, too."""
+_CLAUSES = ("where", "group", "having", "qualify")
+"""GROUP BY before HAVING, as ALL stands for columns that are written there, too."""
 
 
 def resolve(bound: BoundStatement) -> LogicalPlan | None:
@@ -270,8 +271,14 @@ class _Resolver:
         self._from_clause(node, scope)
         write_out_windows(node)
         self._outputs(node, scope)
+        group = node.args.get("group")
+        is_by_all = group is not None and group.args.get("all") is True
         for clause in _CLAUSES:
             self._clause(node, clause, scope)
+        having = node.args.get("having")
+        if is_by_all and having is not None and any(map(free_aliases, own_queries(having))):
+            # What is read there is no part of ALL.
+            raise Uncertain("HAVING")
         self._distinct(node, scope)
         self._order(node, scope)
         for part in ("limit", "offset"):
@@ -550,7 +557,7 @@ class _Resolver:
                 self._column(child, scope, hidden)
             elif isinstance(child, exp.Lambda):
                 names = frozenset(fold(each.name) for each in child.expressions)
-                _check_calls_on_parameters(child, scope)
+                _check_fields_of_parameters(child, scope)
                 self._expression(child, scope, hidden | names)
             else:
                 self._expression(child, scope, hidden)
@@ -607,11 +614,8 @@ def _check_row_value(value: exp.Expr) -> None:
         raise Uncertain("a row value")
 
 
-def _check_calls_on_parameters(found: exp.Lambda, scope: Scope) -> None:
-    """Where a column has the name of a parameter `x`, the engine takes `x.f()` for a call on the column."""
-    for call in found.find_all(exp.Dot):
-        first: object = call.this
-        while isinstance(first, exp.Dot):
-            first = first.this
-        if isinstance(call.expression, exp.Func) and isinstance(first, exp.Identifier):
-            scope.check_no_column(fold(first.name))
+def _check_fields_of_parameters(found: exp.Lambda, scope: Scope) -> None:
+    """Where a column or a table has the name of a parameter `x`, the engine takes `x.f` for its field."""
+    for field_of in found.find_all(exp.Dot):
+        if isinstance(field_of.this, exp.Identifier) and isinstance(field_of.expression, exp.Identifier):
+            scope.check_no_column(fold(field_of.this.name))

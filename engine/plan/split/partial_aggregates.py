@@ -387,6 +387,19 @@ def _moments(count: exp.Expr, mean: exp.Expr, squares: exp.Expr) -> exp.Expr:
     return _struct(count=count.copy(), mean=mean.copy(), dsquared=squares.copy())
 
 
+def _nan_unless_finite(value: exp.Expr) -> exp.Expr:
+    """0 for a finite number, and NaN for another one: its deviation from itself."""
+    return exp.paren(exp.Sub(this=value.copy(), expression=value.copy()))
+
+
+def _state_mean(argument: exp.Expr, condition: exp.Expr | None) -> exp.Expr:
+    """The mean of the values where a condition holds, as states have it: NaN where it is not finite, as the
+    engine's own is once another value has followed.
+    """
+    mean = filter_aggregate(_function("favg", argument.copy()), condition)
+    return exp.Add(this=mean, expression=_nan_unless_finite(mean))
+
+
 def _combine_states(name: str, arguments: int, state: exp.Expr, count: exp.Expr) -> exp.Expr:
     """The result of an aggregate from the states of hosts that have values.
 
@@ -409,7 +422,7 @@ def _deviation_entry(name: str) -> Entry:
             return gather_arguments(call, parts)
         count = exp.Count(this=argument.copy(), big_int=True)
         sent = parts.value(filter_aggregate(count, call.filter))
-        mean = parts.value(filter_aggregate(_function("favg", argument.copy()), call.filter))
+        mean = parts.value(_state_mean(argument, call.filter))
         # The variance over all values is the mean of their squared deviations.
         squares: exp.Expr = exp.Mul(
             this=filter_aggregate(exp.VariancePop(this=argument.copy()), call.filter),
@@ -418,9 +431,7 @@ def _deviation_entry(name: str) -> Entry:
         if name == "sem":
             # Of a single value that is not finite the variance is 0, but the deviation from itself NaN.
             own_mean = filter_aggregate(_function("favg", argument.copy()), call.filter)
-            squares = exp.Add(
-                this=squares, expression=exp.paren(exp.Sub(this=own_mean, expression=own_mean.copy()))
-            )
+            squares = exp.Add(this=squares, expression=_nan_unless_finite(own_mean))
         return _combine_states(
             name, 1, _moments(_cast(sent.copy(), "UBIGINT"), mean, parts.value(squares)), sent
         )
@@ -466,12 +477,12 @@ class _Pairs:
     @property
     def mean_x(self) -> exp.Expr:
         """Mean of x."""
-        return self._parts.value(self._value(_function("favg", self._x.copy()), self._y))
+        return self._parts.value(_state_mean(self._x, _condition(self._call, self._y)))
 
     @property
     def mean_y(self) -> exp.Expr:
         """Mean of y."""
-        return self._parts.value(self._value(_function("favg", self._y.copy()), self._x))
+        return self._parts.value(_state_mean(self._y, _condition(self._call, self._x)))
 
     @property
     def x(self) -> exp.Expr:

@@ -94,18 +94,31 @@ def test_rows_without_columns_are_counted(engine: Engine, stream: bool) -> None:
     ) == [{"n": 4}]
 
 
-def test_few_rows_in_many_pieces_are_one_for_the_engine(engine: Engine) -> None:
-    """DuckDB 2.0.0 never ends this over more than some forty pieces."""
-    table = pa.Table.from_batches([pa.record_batch({"k": [place], "g": [place % 9]}) for place in range(88)])
-    sql = (
-        "WITH c AS MATERIALIZED (SELECT k, g FROM s) SELECT count(*) AS n FROM "
-        "(SELECT a.k FROM c AS a JOIN c AS b ON a.g = b.g WHERE b.k = 5 LIMIT 5 OFFSET 3)"
+@pytest.mark.parametrize(("pieces", "rows"), [(88, 1), (100, 3000)])
+@pytest.mark.parametrize(
+    "ctes", ["c AS MATERIALIZED (SELECT k, g FROM s)", "c AS (SELECT DISTINCT k, g FROM s)"]
+)
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT count(*) FROM (SELECT a.k FROM c AS a JOIN c AS b USING (k) LIMIT 5 OFFSET 3)",
+        "SELECT 5 WHERE EXISTS (SELECT 1 FROM c AS a JOIN c AS b USING (k))",
+        "SELECT count(*) FROM (SELECT k FROM c WHERE k IN (SELECT k FROM c) LIMIT 5)",
+        "SELECT 5 + 0 * (SELECT a.k FROM c AS a JOIN c AS b USING (k) LIMIT 1)",
+    ],
+)
+def test_what_stops_early_over_a_materialized_query_ends(
+    engine: Engine, pieces: int, rows: int, ctes: str, query: str
+) -> None:
+    """One reader of such a query may wait for another one, which waits for the first to go on."""
+    table = pa.Table.from_batches(
+        [pa.record_batch({"k": range(n * rows, n * rows + rows), "g": [n % 9] * rows}) for n in range(pieces)]
     )
-    rows = engine.run(sql, {"s": table}, [], Deadline(20.0))
+    found = engine.run(f"WITH {ctes} {query}", {"s": table}, [], Deadline(20.0))
     try:
-        assert [row for batch in rows for row in batch.to_pylist()] == [{"n": 5}]
+        assert [list(row.values()) for batch in found for row in batch.to_pylist()] == [[5]]
     finally:
-        rows.close()
+        found.close()
 
 
 def test_big_scans_are_not_held() -> None:

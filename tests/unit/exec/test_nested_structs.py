@@ -1,4 +1,4 @@
-"""Structs within structs: the engine takes no slices of them, and parts of blocks are slices."""
+"""Structs within structs, of which the engine is given slices: parts of blocks are."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import pyarrow as pa
 import pytest
 
 from engine.changelog import Changelog, open_appender
-from engine.duckdb.nested_structs import whole_batch, whole_table
 from engine.model.schema import define_store
 from tests.support.local_cluster import Cluster, following_cluster, host_names
 
@@ -51,16 +50,3 @@ def test_parts_of_blocks_are_read(cluster: Cluster, sql: str) -> None:
         expected = plain.sql(sql).to_arrow_table().to_pylist()
     with cluster.services[cluster.hosts[0]].execute(sql) as result:
         assert result.read_all().to_pylist() == expected
-
-
-def test_slices_are_put_together() -> None:
-    for start, count in ((0, 10), (3, 10), (ROWS - 1, 1), (5, 0)):
-        part = TABLE.slice(start, count)
-        found = whole_table(part)
-        assert found.equals(part)
-        assert all(chunk.offset == 0 for chunk in found["n"].chunks)
-        for batch in part.to_batches():
-            assert whole_batch(batch).equals(batch)
-            assert whole_batch(batch)["n"].offset == 0
-    plain = TABLE.select(["k"]).to_batches()[0].slice(7)
-    assert whole_batch(plain) is plain
