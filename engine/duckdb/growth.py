@@ -135,6 +135,7 @@ _VARIANT_TYPE = re.compile(
 )
 _NESTED_TYPE = re.compile(r"(?:::|\bas\b)\s*+\"?(?:array|list|map|row|struct|union)\b|/\*|--")
 """Where the word alone may be a type: types of values within values, and comments, which stand anywhere."""
+_PATTERN = re.compile(r"~|\bregexp_|\bsimilar\s", re.IGNORECASE)
 _WINDOW = re.compile(r"\bover\b")
 _SLOW_FRAME = re.compile(r"\(\s*+distinct\b|\bexclude\s++(?:current|group|ties)\b")
 _LARGEST = re.compile(rf'\b({"|".join(_LARGEST_OF)})"?\s*+\(')
@@ -194,11 +195,16 @@ def needs_worker(sql: str, values: Sequence[object] | Mapping[str, object] = ())
 
     Args:
         sql: A statement in DuckDB's dialect.
-        values: Of its parameters: the engine puts what it copies them into in 2,048 rows at once.
+        values: Of its parameters: the engine puts what it copies them into in 2,048 rows at once, and is not
+            interrupted while it matches a text with a pattern, which takes a minute where both are long.
     """
     if text_bytes(sql) > MAX_TEXT or _can_grow(sql):
         return True
-    return len(values) > 0 and copies(sql) > 0 and value_bytes(values) > MAX_TEXT
+    return (
+        len(values) > 0
+        and (copies(sql) > 0 or _PATTERN.search(sql) is not None)
+        and value_bytes(values) > MAX_TEXT
+    )
 
 
 def text_bytes(text: str) -> int:

@@ -16,6 +16,7 @@ from engine.sql.engine_dialect import EngineDialect
 _NOT_GROUPED = (exp.Filter, exp.WithinGroup, exp.Grouping, exp.Query)
 """What reads rows of its own, or of a whole group, beside aggregates."""
 
+
 def write_out_groups(node: exp.Select, group: exp.Group, scope: Scope) -> None:
     """Ordinals and ALL, as what they mean: the engine takes the columns that HAVING reads beside groups for a
     part of ALL.

@@ -659,6 +659,23 @@ def test_a_mistake_is_found_quickly_wherever_it_is(plain: duckdb.DuckDBPyConnect
     assert slow == []
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        *("SELECT $1 ~ $1", "SELECT regexp_matches($1, $1)", "SELECT $1 SIMILAR TO $1"),
+        "SELECT 'a'.regexp_extract($1)",
+    ],
+)
+def test_long_patterns_run_in_a_worker(small_service: QueryService, sql: str) -> None:
+    """The engine takes a minute to look for a pattern of 350 kB in a text of as much, and hears of nothing."""
+    text = '{"a":' * 50_000 + "1" + "}" * 50_000
+    assert needs_worker(sql, [text])
+    assert not needs_worker(sql, ["a" * 100])
+    parameters = pa.record_batch({"1": [text]})
+    with suppress(InvalidInput, LimitExceeded, DeadlineExceeded):
+        small_service.execute(sql, parameters=parameters, session=Session(timeout_seconds=1.0)).read_all()
+
+
 def test_statements_that_list_much_run_in_a_worker() -> None:
     """The engine holds 2,048 values of each, uncounted: with 2,487 keys of an order by the host had 680 MiB."""
     for text, most in (
