@@ -18,7 +18,7 @@ TEXTS = (
     "'x'", "''", "NULL", "s", "repeat('x', 1000)", "repeat('x', 1000000)", "repeat('ü', 100000)", "repeat(s, 100000)", "repeat('[', 100000)",
     "repeat('{{\"a\":', 10000)", "repeat('a,', 300000)", "repeat('(a|a)*', 1000)", "repeat('%', 30000)", "repeat('1', 100000)",
     "'%999999999d'", "'{{:999999999}}'", "'{{0:>{{1}}}}'", "'$[*]'", "'$..a'", "'(a|a|a)*$'", "'year'", "'UTC'", "'string_agg'", "'[1, 2]'", "'{{\"a\": 1}}'",
-    "'a.b.c'", "'%Y-%m-%d %H:%M:%S.%f'", "'sum'", "chr(0)", "'\\'", "repeat(chr(92), 100000)", "'g'", "'2020-01-01'", "'9999999-12-31'", "'1 year'",
+    "'a.b.c'", "'%Y-%m-%d %H:%M:%S.%f'", "'sum'", "chr(0)", "'\\'", "repeat(chr(92), 100000)", "$1", "'g'", "'2020-01-01'", "'9999999-12-31'", "'1 year'",
 )  # fmt: skip
 LISTS = ("range(3)", "range(1000000)", "range(20000)", "[]", "NULL", "[NULL]", "[range(1000)]", "[s]", "list_value(a)", "[repeat('x', 100000)]", "[1.5, 2.5]", "[[[[1]]]]", "repeat([1], 1000000)", "range(a)")  # fmt: skip
 BY_TYPE = {
@@ -31,14 +31,14 @@ BY_TYPE = {
     "DATE": ("DATE '2020-01-01'", "'infinity'::DATE", "'290000-01-01'::DATE", "'5877642-06-25 (BC)'::DATE", "NULL"),
     "TIME": ("TIME '23:59:59.999999'", "TIME '24:00:00'", "NULL"),
     "INTERVAL": ("INTERVAL 1 DAY", "INTERVAL (2147483647) MONTH", "INTERVAL (-1) MICROSECOND", "INTERVAL 0 DAY", "NULL"),
-    "JSON": ("'[1, 2]'::JSON", "to_json(range(100000))", "(repeat('[', 1000) || repeat(']', 1000))::JSON", "NULL::JSON"),
+    "JSON": ("'[1, 2]'::JSON", "$1::JSON", "to_json(range(100000))", "(repeat('[', 1000) || repeat(']', 1000))::JSON", "NULL::JSON"),
     "LAMBDA": ("lambda x: x", "lambda x: range(100000)", "lambda x, y: x", "lambda x: repeat('x', 100000)", "lambda x: true", "lambda x: a"),
     "STRUCT": ("{{'a': 1}}", "{{'a': range(100000)}}", "ROW(1, 2)", "NULL"),
     "UNION": ("union_value(a := 1)", "NULL"),
     "ENUM": ("'a'::ENUM('a', 'b')",),
     "MAP": ("MAP {{'a': 1}}", "MAP(range(10000), range(10000))", "NULL"),
     "GEOMETRY": ("'POINT (1 2)'::GEOMETRY", "NULL"),
-    "VARIANT": ("1::VARIANT", "range(100000)::VARIANT", "NULL::VARIANT"),
+    "VARIANT": ("1::VARIANT", "$1::JSON::VARIANT", "range(100000)::VARIANT", "NULL::VARIANT"),
 }  # fmt: skip
 EVERYTHING = (*TEXTS, *LISTS, *WHOLE, *NUMBERS, *(each for values in BY_TYPE.values() for each in values))
 OF_EACH_TYPE = (

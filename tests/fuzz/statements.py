@@ -95,7 +95,9 @@ def _handle(text: str, seconds: float, dialect: str, row: pa.RecordBatch | None)
 def _row(random: Random) -> pa.RecordBatch:
     values = random.choices(_VALUES, k=random.choice((1, 1, 2, 3, 50)))
     if random.random() < 0.05:
-        values[0] = "x" * random.choice((20_000, 200_000, 2_000_000))
+        before, after = random.choice((("x", ""), ("[", "]"), ('{"a":', "}")))
+        times = random.choice((20_000, 200_000, 2_000_000))
+        values[0] = f"{before * times}1{after * times}"
     return pa.record_batch(
         [pa.array([value]) for value in values], [str(place) for place in range(1, len(values) + 1)]
     )
