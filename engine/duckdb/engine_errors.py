@@ -8,7 +8,6 @@ and never on a message.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -23,17 +22,14 @@ EXPLAIN = "EXPLAIN (FORMAT JSON) "
 """Put before a statement, has the engine say in full what it refuses. As text it would take a minute to draw
 the plan of 222 grouping sets, and nothing interrupts that.
 """
-_REFUSED_BY_FUNCTION = "refusedbyfunction"
-"""A kind of ours: a function has refused its arguments that the engine took for one which refuses nothing."""
 _NO_ALLOCATION = "noallocation"
-"""Another kind of ours: the system has refused memory, which the engine takes for a mistake of its own where
+"""A kind of ours: the system has refused memory, which the engine takes for a mistake of its own where
 it does not count. It does not work on after that.
 """
 _ALLOCATION_FAILURES = ("Memory allocation failure", "memory allocation failed", "std::bad_alloc")
 """What its message ends with."""
 _WORDLESS = "oserror"
 """What Arrow calls an error of the engine's rows of which it was told nothing."""
-_UNEXPECTED_REFUSAL = re.compile(r"threw an execution error, but [^\n]*? Error: ([^\n]+)")
 _INVALID = frozenset(
     {
         "binder",
@@ -57,7 +53,6 @@ _INVALID = frozenset(
         "objectsize",
         # What has no kind is said before anything is bound.
         "error",
-        _REFUSED_BY_FUNCTION,
     }
 )
 _LACK_OF_MEMORY = frozenset({"outofmemory", "arrowmemoryerror", _NO_ALLOCATION})
@@ -103,7 +98,7 @@ class Failure:
     @property
     def is_fatal(self) -> bool:
         """Whether the engine must be started anew."""
-        return self.kind in {"fatal", "internal", _REFUSED_BY_FUNCTION, _NO_ALLOCATION}
+        return self.kind in {"fatal", "internal", _NO_ALLOCATION}
 
 
 @dataclass(frozen=True)
@@ -179,23 +174,18 @@ def read_failure(error: Exception) -> Failure:
             # It is a value that the message quotes.
             report = {}
         if isinstance(report, dict) and "exception_type" in report:
-            return _read_refusal(_parse_report(report))
+            return _failure_or_lack_of_memory(_parse_report(report))
     # Statements that the engine refuses before they run are not reported as JSON; their class, or what the
     # message begins with, says as much.
     begin, _, message = text.partition(": ")
     kind = begin if isinstance(error, UnicodeDecodeError) else type(error).__name__
     kind = kind.removesuffix(" Error").removesuffix("Exception")
-    return _read_refusal(Failure(kind.replace(" ", "").lower(), message or text))
+    return _failure_or_lack_of_memory(Failure(kind.replace(" ", "").lower(), message or text))
 
 
-def _read_refusal(failure: Failure) -> Failure:
-    """A failure; or what a function says that the engine did not expect to refuse anything, or the system's
-    refusal of memory.
-    """
-    if _lacks_memory(failure):
-        return Failure(_NO_ALLOCATION, failure.message)
-    found = _UNEXPECTED_REFUSAL.search(failure.message) if failure.kind == "internal" else None
-    return failure if found is None else Failure(_REFUSED_BY_FUNCTION, f"{found[1].strip()}.")
+def _failure_or_lack_of_memory(failure: Failure) -> Failure:
+    """A failure, or the system's refusal of memory that it stands for."""
+    return Failure(_NO_ALLOCATION, failure.message) if _lacks_memory(failure) else failure
 
 
 def _lacks_memory(failure: Failure) -> bool:
