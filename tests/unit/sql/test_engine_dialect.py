@@ -207,7 +207,7 @@ STATEMENTS = (
     "j -> '$..x', j -> 0, j -> -1, j -> k, j -> '$', j ->> '', j -> ['$.a', 'b'], j ->> 'a.b', j -> 'a''b'",
     "json_extract(j, ['$.a', '$.\"c d\"']), json_extract_string(j, k), json_value(j, '$.a')",
     "json_exists(j, '/a'), json_keys(j, '$.\"a b\"'), json_type(j, 'a b'), json_array_length(j, '$[#-1]')",
-    "j -> 'a' || 'b', j -> 'a' || 'b' || k, 'x' || (j -> 'a'), f(j -> 'a' || 'b'), j -> 'a' || 'b' -> 'c'",
+    "j -> 'a' || 'b', j -> 'a' || 'b' || k, 'x' || (j -> 'a'), f(j -> 'a' || 'b'), j -> ('a' || 'b') -> 'c'",
     "j -> 0 + 1 -> 'x', j ->> 'a' || 'b', (j -> 'a') ->> 'b', j ->> 'a' = 'b', j ->> 'a' IN ('b')",
     "apply(l, lambda x: x BETWEEN 1 AND 3 AND NOT x = 2), filter(l, lambda x: x > 1)",
     "apply(l, lambda x: CASE WHEN x > 2 THEN 'hi' ELSE x::VARCHAR END), apply(l, lambda x, i: x + i)",
