@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from itertools import islice
 
 from sqlglot import exp
 
 from engine.model.names import fold
 from engine.plan.logical.function_properties import is_aggregate
 from engine.plan.logical.outputs import output_at
-from engine.plan.logical.scopes import Scope, Uncertain, has_aggregate, is_bare
-from engine.plan.logical.trees import text, unwrap, used_arguments
+from engine.plan.logical.scopes import Scope, Uncertain, has_aggregate
+from engine.plan.logical.trees import free_aliases, own_queries, text, unwrap, used_arguments
 from engine.sql.engine_dialect import EngineDialect
 
 _NOT_GROUPED = (exp.Filter, exp.WithinGroup, exp.Grouping, exp.Query)
 """What reads rows of its own, or of a whole group, beside aggregates."""
+_MOST_HAVING_NODES = 200
+"""Each part of a condition is compared with the groups as a text; longer ones are not looked through."""
 
 
 def write_out_groups(node: exp.Select, group: exp.Group, scope: Scope) -> None:
@@ -22,7 +25,7 @@ def write_out_groups(node: exp.Select, group: exp.Group, scope: Scope) -> None:
     part of ALL.
 
     Args:
-        node: A SELECT whose outputs are resolved, and whose HAVING is not.
+        node: A SELECT whose outputs and HAVING are resolved.
         group: Its GROUP BY.
         scope: What its expressions see.
 
@@ -52,12 +55,7 @@ def write_out_groups(node: exp.Select, group: exp.Group, scope: Scope) -> None:
         grouped = {text(each): each for each in plain}
         having = node.args.get("having")
         if having is not None:
-            read = {text(column): column for column in _columns_beside_outputs(having, scope)}
-            parts = {text(column) for each in plain for column in each.find_all(exp.Column)}
-            if any(column in parts and column not in grouped for column in read):
-                # The engine looks for the groups in HAVING as both are written.
-                raise Uncertain("HAVING")
-            grouped |= read
+            grouped |= {text(column): column for column in _columns_beside(grouped, having.this, scope)}
         node.set("group", exp.Group(expressions=list(grouped.values())) if grouped else None)
         return
     for each in list(group.expressions):
@@ -88,31 +86,28 @@ def _grouping_expression(value: exp.Expr, ordinal: int) -> exp.Expr:
     return exp.Literal.number(ordinal) if keeps else value.copy()
 
 
-def _columns_beside_outputs(
-    node: exp.Expr, scope: Scope, hidden: frozenset[str] = frozenset()
-) -> Iterator[exp.Expr]:
-    """The columns that an expression of HAVING reads outside of its aggregates and queries, but through the
-    aliases of outputs, which are groups. `hidden` are the names of parameters.
-    """
-    if isinstance(node, _NOT_GROUPED) or is_aggregate(node):
-        return
-    if isinstance(node, exp.Column):
-        name = fold(node.parts[0].name)
-        if name not in hidden and not (is_bare(node) and scope.is_alias(name)):
-            yield from _own_columns(scope.meaning(node), scope)
-        return
-    if isinstance(node, exp.Lambda):
-        hidden |= {fold(each.name) for each in node.expressions}
-    for child in node.iter_expressions():
-        yield from _columns_beside_outputs(child, scope, hidden)
-
-
-def _own_columns(meaning: exp.Expr, scope: Scope) -> Iterator[exp.Expr]:
+def _columns_beside(groups: Mapping[str, exp.Expr], having: exp.Expr, scope: Scope) -> Iterator[exp.Expr]:
+    """The columns that HAVING reads beside groups, outside of its aggregates and queries."""
+    if any(map(free_aliases, own_queries(having))):
+        raise Uncertain("HAVING")
+    if len(list(islice(having.walk(), _MOST_HAVING_NODES + 1))) > _MOST_HAVING_NODES:
+        raise Uncertain("HAVING")
     aliases = {source.alias for source in scope.sources}
-    for column in meaning.find_all(exp.Column):
-        if column.table not in aliases:
-            raise Uncertain("HAVING")
-        yield column.copy()
+    parts = {text(column) for group in groups.values() for column in group.find_all(exp.Column)}
+    kinds = {type(group) for group in groups.values()}
+    pending = [having]
+    while pending:
+        found = pending.pop()
+        if isinstance(found, _NOT_GROUPED) or is_aggregate(found):
+            continue
+        if type(found) in kinds and text(found) in groups:
+            continue
+        if isinstance(found, exp.Column) and found.table:
+            if found.table not in aliases or text(found) in parts:
+                # It is read of a SELECT around this one, or of a group that may be written in another way.
+                raise Uncertain("HAVING")
+            yield found.copy()
+        pending += found.iter_expressions()
 
 
 def _columns_outside(node: exp.Expr) -> Iterator[exp.Column]:

@@ -56,7 +56,6 @@ from engine.plan.logical.trees import (
     named_output,
     output_column,
     output_names,
-    own_queries,
     tables_of,
     text,
     unique_name,
@@ -80,8 +79,8 @@ _UNKNOWN_NODES = (
     exp.TableSample,
 )
 _UNKNOWN_FUNCTIONS = ROW_MAKING_FUNCTIONS | {"alias"}
-_CLAUSES = ("where", "group", "having", "qualify")
-"""GROUP BY before HAVING, as ALL stands for columns that are written there, too."""
+_CLAUSES = ("where", "having", "group", "qualify")
+"""HAVING before GROUP BY, as ALL stands for columns that it reads, too."""
 
 
 def resolve(bound: BoundStatement) -> LogicalPlan | None:
@@ -271,14 +270,8 @@ class _Resolver:
         self._from_clause(node, scope)
         write_out_windows(node)
         self._outputs(node, scope)
-        group = node.args.get("group")
-        is_by_all = group is not None and group.args.get("all") is True
         for clause in _CLAUSES:
             self._clause(node, clause, scope)
-        having = node.args.get("having")
-        if is_by_all and having is not None and any(map(free_aliases, own_queries(having))):
-            # What is read there is no part of ALL.
-            raise Uncertain("HAVING")
         self._distinct(node, scope)
         self._order(node, scope)
         for part in ("limit", "offset"):

@@ -256,10 +256,6 @@ class Scope:
         lowered = fold(name)
         self.plain_outputs[lowered] = None if lowered in self.plain_outputs else expression
 
-    def is_alias(self, name: str) -> bool:
-        """Whether a bare name, in lower case, means an alias of the SELECT list, and no column of a table."""
-        return name in self.outputs and self.meaning_of_bare_name(name) is None
-
     def is_output(self, name: str) -> bool:
         """Whether a bare name in ORDER BY means an output."""
         return name in self.outputs or self.plain_outputs.get(name) is not None
