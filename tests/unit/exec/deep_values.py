@@ -21,29 +21,10 @@ STACK_BYTES = 512 << 10
 LISTS, OBJECTS = "s", "o"
 """Columns with JSON: `[[[]]]` and `{"a":{"a":1}}`."""
 TYPES = (
-    *(
-        "BIGNUM",
-        "BIT",
-        "BLOB",
-        "BOOLEAN",
-        "DATE",
-        "DECIMAL(10, 2)",
-        "DOUBLE",
-        "ENUM('a')",
-        "GEOMETRY",
-        "HUGEINT",
-    ),
-    *("INT", "INT[]", "INT[3]", "INTERVAL", "JSON", "JSON[]", "MAP(VARCHAR, JSON)", "STRUCT(a JSON)"),
-    *(
-        "STRUCT(a STRUCT(a JSON))",
-        "TIME",
-        "TIMESTAMP",
-        "UNION(a JSON, b INT)",
-        "UUID",
-        "VARCHAR",
-        "VARCHAR[]",
-        "VARIANT",
-    ),
+    *("BIGNUM", "BIT", "BLOB", "BOOLEAN", "DATE", "DECIMAL(10, 2)", "DOUBLE", "ENUM('a')", "GEOMETRY"),
+    *("HUGEINT", "INT", "INT[]", "INT[3]", "INTERVAL", "JSON", "JSON[]", "MAP(VARCHAR, JSON)"),
+    *("STRUCT(a JSON)", "STRUCT(a STRUCT(a JSON))", "TIME", "TIMESTAMP", "UNION(a JSON, b INT)", "UUID"),
+    *("VARCHAR", "VARCHAR[]", "VARIANT"),
 )
 LONG_FOR_LONG_TEXTS = {
     *("make_timestamptz", "regexp_extract", "regexp_extract_all", "regexp_matches", "regexp_split_to_table"),
@@ -72,7 +53,9 @@ def statements() -> list[str]:
             SELECT DISTINCT function_name, parameter_types, varargs FROM duckdb_functions()
             WHERE function_type IN ('scalar', 'macro', 'aggregate') AND internal ORDER BY ALL
         """).fetchall()
-    expressions = [f"{column}::{kind}" for kind in TYPES for column in (LISTS, f"{OBJECTS}::JSON")]
+    expressions = [
+        f"{column}::{kind}" for kind in TYPES for column in (f"{LISTS}::JSON", f"{OBJECTS}::JSON", LISTS)
+    ]
     expressions += [form.replace("{}", column) for form in OTHERS for column in (LISTS, OBJECTS)]
     for name, types, more in found:
         if name in LONG_FOR_LONG_TEXTS or is_refused(name):
@@ -100,7 +83,7 @@ def _argument_lists(kinds: Sequence[str | None]) -> Iterator[list[str]]:
 
 
 def _takes_text(kind: str | None) -> bool:
-    return kind is None or kind in {"ANY", "JSON", "VARCHAR", "T", "K", "V"}
+    return kind is None or kind in {"ANY", "JSON", "VARCHAR", "VARIANT", "T", "K", "V"}
 
 
 def _is_lambda(kind: str | None) -> bool:
