@@ -208,6 +208,18 @@ class Scalars:
         self.parameters.append(value)
         return f"${len(self.parameters)}"
 
+    def place(self) -> str:
+        """A place in a list or a text, or a key of a map: a literal, a parameter, or computed."""
+        self.used.add("place")
+        literal = self.random.choice(("1", "2", "-1", "0"))
+        if self.random.random() < 0.4:
+            return literal
+        if self.parameters is not None and self.random.random() < 0.5:
+            return self._parameter(f"CAST({literal} AS {self.random.choice(('BIGINT', 'INTEGER'))})")
+        # A column as it stands, where there is one: its type decides what planning may take it for.
+        found = self.column(Family.INTEGER, tame=True)
+        return literal if found is None else self.random.choice(("{}", "{} % 3", "abs({})")).format(found.sql)
+
     def null(self, family: Family) -> Expression:
         return Expression(f"CAST(NULL AS {_TYPES[family]})", family)
 
@@ -393,11 +405,12 @@ def _integer(make: Scalars, depth: int) -> Expression:
         )
     if kind == 10:
         nested = [column for column in make.scope.columns if column.family is Family.LIST]
-        return (
-            Expression(f"len({make.random.choice(nested).sql})", Family.INTEGER)
-            if nested
-            else make.leaf(Family.INTEGER)
-        )
+        if not nested:
+            wide = _wide(make.expression(Family.INTEGER, 0, tame=True))
+            return Expression(f"MAP {{1: 5, 2: {wide}, -1: 7}}[{make.place()}]", Family.INTEGER)
+        listed = make.random.choice(nested).sql
+        form = make.random.choice(("len({0})", "length(CAST(({0})[{1}] AS VARCHAR))"))
+        return Expression(form.format(listed, make.place()), Family.INTEGER)
     if kind == 11:
         operand = make.random.choice(
             (
@@ -510,7 +523,11 @@ def _text(make: Scalars, depth: int) -> Expression:
                 (made, "regexp_replace({}, '[a-m]', '*', 'g')", "array_to_string([{}, {}], ',')")
             ).format(left.sql, other)
         case 1:
-            text = f"substr({left.sql}, {make.random.choice((1, 2, -1))}, {make.random.choice((1, 2))})"
+            text = (
+                f"substr({left.sql}, {make.random.choice((1, 2, -1))}, {make.random.choice((1, 2))})"
+                if make.random.random() < 0.5
+                else f"({left.sql})[{make.place()}]"
+            )
         case 2:
             text = f"replace({left.sql}, 'a', {text_literal(make.random.choice(WORDS))})"
         case 3:

@@ -58,7 +58,7 @@ def _element(node: exp.Expr, dialect: str) -> exp.Expr:
         return node
     (index,) = node.expressions
     number = whole_number(index)
-    node.set("offset", 1)
+    node.set("offset", None)
     if isinstance(index, exp.Literal) and number is None:
         return node
     if Dialect.get_or_raise(dialect).INDEX_OFFSET == 1:
@@ -134,7 +134,7 @@ def _reduce(node: exp.Expr, _: str) -> exp.Expr:
         return node
     node.set("finish", None)
     mapped = call("list_transform", exp.Array(expressions=[node]), finish)
-    return exp.Bracket(this=mapped, expressions=[number_literal(1)], offset=1)
+    return exp.Bracket(this=mapped, expressions=[number_literal(1)])
 
 
 def _member(node: exp.Expr, _: str) -> exp.Expr:

@@ -151,4 +151,4 @@ def typed_call(name: str, *operands: exp.Expr, before: Sequence[exp.Expr] = ()) 
     ]
     called = exp.Lambda(this=call(name, *before, *parts), expressions=[exp.to_identifier("_values")])
     mapped = call("list_transform", exp.Array(expressions=[values]), called)
-    return exp.Bracket(this=mapped, expressions=[number_literal(1)], offset=1)
+    return exp.Bracket(this=mapped, expressions=[number_literal(1)])

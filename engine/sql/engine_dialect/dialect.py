@@ -29,7 +29,13 @@ from engine.sql.numbers import split_numbers
 
 
 class EngineDialect(DuckDB):
-    """DuckDB's dialect. Trees of texts in other dialects are written in it, too."""
+    """DuckDB's dialect. Trees of texts in other dialects are written in it, too.
+
+    An index stands in a tree as in its text. sqlglot would count it from 0 in trees, and from 1 in texts,
+    where it takes the index for a number and what has it for an array; that changes while types become known.
+    """
+
+    INDEX_OFFSET = 0
 
     def tokenize(self, sql: str, dialect: Any = None) -> list[Token]:
         """A text as tokens that the parser reads as DuckDB reads the text."""

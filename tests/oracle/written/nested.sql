@@ -526,3 +526,145 @@ SELECT count(DISTINCT tags), count(DISTINCT s), count(DISTINCT (usr, s.x)), coun
 SELECT first(tags ORDER BY k), last(s ORDER BY k), any_value(m ORDER BY k), arg_max(tags, n ORDER BY k), arg_min(s, price), max(tags, 2), min(s, 2) FROM plays WHERE k < 150
 ;;
 SELECT CASE WHEN name = '' THEN NULL ELSE nullif(trim(name, '0123456789'), '') END AS stem, count(*), list(DISTINCT right(name, 1) ORDER BY right(name, 1)) FROM users GROUP BY stem ORDER BY stem COLLATE NOCASE NULLS LAST
+;;
+SELECT max(usr[-1]) FROM plays
+;;
+SELECT count(DISTINCT usr[2]) FROM plays
+;;
+SELECT usr[2], count(*) OVER () FROM plays WHERE k < 2
+;;
+SELECT usr[-1] AS g, count(*), max(tags[-1]), string_agg(usr[2], '' ORDER BY k) FROM plays GROUP BY g
+;;
+SELECT median(usr[-1]::INTEGER), max(k), count(DISTINCT usr) FROM plays
+;;
+SELECT list(l[id] ORDER BY id) FROM nums
+;;
+SELECT 1 AS i, tags[i] AS x, k FROM plays
+;;
+SELECT k, tags[(SELECT count(*) FROM users WHERE usr = 'u1')] FROM plays WHERE k < 10
+;;
+SELECT usr, list(k ORDER BY k)[count(*)] AS x FROM plays GROUP BY usr ORDER BY usr
+;;
+SELECT list(k ORDER BY k)[count(*)] AS x FROM plays
+;;
+SELECT usr, [10, 20, 30, 40, 50, 60, 70, 80, 90, 100, 110, 120, 130, 140, 150, 160, 170, 180, 190, 200, 1, 2, 3, 4, 5][count(*)] AS x FROM plays GROUP BY usr ORDER BY usr
+;;
+SELECT 1 AS i, tags[i] AS x, k FROM plays WHERE k < 10 ORDER BY k
+;;
+SELECT 1 AS i, tags[i + 1] AS x, k FROM plays WHERE k < 10 ORDER BY k
+;;
+SELECT len(tags) AS n, tags[n] AS x, k FROM plays WHERE k < 10 ORDER BY k
+;;
+SELECT count(*) AS n, list(k ORDER BY k)[n] AS x, usr FROM plays GROUP BY usr ORDER BY usr
+;;
+SELECT k, tags[i] AS x FROM (SELECT 1 AS i, tags, k FROM plays) WHERE k < 10 ORDER BY k
+;;
+WITH c AS (SELECT 2 AS i) SELECT k, tags[c.i] AS x, tags[(SELECT i FROM c)] AS y FROM plays, c WHERE k < 10 ORDER BY k
+;;
+SELECT k, tags[row_number() OVER (PARTITION BY usr ORDER BY k)] AS x FROM plays ORDER BY k
+;;
+SELECT k, tags[1 + 1] AS x, tags[length('ab')] AS y, tags[year(DATE '0002-01-01')] AS z, tags[2 - 1] AS w, tags[-1] AS v, tags[- 1] AS u, tags[- (1)] AS t, tags[(1)] AS s FROM plays WHERE k < 10 ORDER BY k
+;;
+SELECT k, tags[CASE WHEN ok THEN 1 ELSE 2 END] AS x, tags[coalesce(n % 2, 1) + 1] AS y, tags[k % 2 + 1] AS z, tags[if(ok, 1, 2)] AS w FROM plays WHERE k < 10 ORDER BY k
+;;
+SELECT k, tags[day(now()::DATE) * 0 + 1] AS x, tags[date_diff('day', current_date, current_date) + 1] AS y FROM plays WHERE k < 10 ORDER BY k
+;;
+SELECT k, tags[length(usr)] AS x, tags[strlen(usr) - 1] AS y, usr[length(usr)] AS z FROM plays WHERE k < 10 ORDER BY k
+;;
+SELECT k FROM plays WHERE tags[length(usr) - 1] = 'a' ORDER BY k
+;;
+SELECT tags[length(usr) - 1] AS t, count(*) FROM plays GROUP BY tags[length(usr) - 1] ORDER BY 1
+;;
+SELECT tags[length(usr) - 1] AS t, count(*) AS c, max(tags[length(usr)]) AS m FROM plays GROUP BY ALL HAVING max(tags[length(usr)]) > 'a' ORDER BY 1
+;;
+SELECT list_transform([1, 2], lambda i: tags[i]) AS x, [tags[i] FOR i IN [1, 2]] AS y, [tags[length(usr)] FOR i IN [1]] AS z FROM plays WHERE k < 10
+;;
+SELECT p.k, p.tags[length(u.usr)] AS x, p.tags[u.rank % 3] AS y FROM plays p JOIN users u ON u.usr = p.usr WHERE length(u.usr) = 2 ORDER BY 1
+;;
+SELECT u.usr, (SELECT max(p.tags[length(u.usr)]) FROM plays p WHERE p.usr = u.usr) AS x FROM users u ORDER BY 1
+;;
+SELECT k, m[length(usr)::VARCHAR] AS x, map {2: 'a', 3: 'b'}[length(usr)] AS y, map {1: 'a', 2: 'b'}[count(*) OVER (PARTITION BY usr) % 3] AS z FROM plays ORDER BY k
+;;
+SELECT usr, map {1: 'a', 2: 'b', 5: 'c', 6: 'd'}[count(*)] AS y FROM plays GROUP BY usr ORDER BY usr
+;;
+SELECT json('[1, 2, 3]')[1] AS x, '[1, 2, 3]'::JSON[0] AS y, to_json(tags)[1] AS z, to_json(tags)[length(usr) - 1] AS w, to_json(tags)->0 AS v, to_json(tags)->(length(usr)) AS q FROM plays WHERE k < 10
+;;
+SELECT (1, 'a')[1] AS x, ROW(k, usr)[2] AS y, ((k, usr))[1] AS z FROM plays WHERE k < 10
+;;
+SELECT k, raw[1] AS x FROM plays WHERE k < 5
+;;
+SELECT k, (raw::BIT)[1] AS x FROM plays WHERE k < 5
+;;
+SELECT array_value(1, 2, 3)[2] AS x, [1, 2, 3]::INTEGER[3][1] AS y, array_value(k, n)[length(usr) - 1] AS z FROM plays WHERE k < 9
+;;
+SELECT usr, first(tags ORDER BY k)[count(*) // 4] AS x, max(tags)[count(DISTINCT song) % 2 + 1] AS y FROM plays GROUP BY usr HAVING max(tags)[count(*) % 2 + 1] IS NOT NULL ORDER BY usr, max(tags)[count(*) % 2 + 1]
+;;
+SELECT usr FROM plays GROUP BY usr ORDER BY ['q', 'w', 'a', 'z', 'x', 's', 'd', 'c', 'v', 'f', 'r', 't', 'g', 'b', 'h', 'n'][count(*)], usr
+;;
+SELECT usr, count(*) AS c, rank() OVER (ORDER BY ['q', 'w', 'a', 'z', 'x', 's', 'd', 'c', 'v', 'f', 'r', 't', 'g', 'b', 'h', 'n'][count(*)]) AS r FROM plays GROUP BY usr
+;;
+SELECT k, tags[length(usr)] AS x, count(*) OVER () AS c FROM plays ORDER BY ALL
+;;
+SELECT k, tags[count(*) OVER (PARTITION BY k)] AS x FROM plays ORDER BY ALL
+;;
+SELECT k, tags[1] AS x, count(*) OVER (PARTITION BY usr) AS c FROM plays ORDER BY ALL
+;;
+SELECT k, tags[1] AS x, m['x'] AS y, map {1: k}[1] AS z, row_number() OVER (ORDER BY k) AS c FROM plays QUALIFY c < 9 ORDER BY ALL
+;;
+SELECT id, l[1] AS x, sum(l[2]) OVER (ORDER BY id) AS y FROM nums ORDER BY ALL
+;;
+SELECT list_transform(l, lambda x: l[1]) AS x, count(*) OVER () AS y FROM nums ORDER BY id
+;;
+SELECT length(usr) AS n, tags[n] AS x, k FROM plays ORDER BY k
+;;
+SELECT length(usr) - 1 AS n, tags[n] AS x, max(tags[n]) OVER (PARTITION BY n) AS y, k FROM plays ORDER BY k
+;;
+SELECT length(usr) - 1 AS n, tags[n] AS x, count(*) FROM plays GROUP BY n, tags[n] ORDER BY ALL
+;;
+SELECT length(usr) - 1 AS n, max(tags[n]) AS x FROM plays GROUP BY n ORDER BY ALL
+;;
+SELECT t[1] AS x, n FROM (SELECT length(usr) - 1 AS n, max(tags) AS t FROM plays GROUP BY n) WHERE t[n] IS NOT NULL ORDER BY ALL
+;;
+SELECT t[n] AS x FROM (SELECT length(usr) - 1 AS n, tags AS t FROM plays) ORDER BY ALL
+;;
+SELECT count(*) FROM (SELECT 1 AS n, tags AS t FROM plays) WHERE t[n] = 'a'
+;;
+SELECT t[n] AS x, count(*) FROM (SELECT 1 AS n, tags AS t FROM plays) GROUP BY ALL ORDER BY ALL
+;;
+WITH c AS (SELECT 1 AS n, tags AS t, usr FROM plays) SELECT c.t[c.n] AS x, u.rank FROM c JOIN users u ON u.usr = c.usr ORDER BY ALL
+;;
+SELECT tags[(SELECT min(rank) + 1 FROM users)] AS x, count(*) FROM plays GROUP BY 1 ORDER BY ALL
+;;
+SELECT u.usr, (SELECT p.tags[u.rank] FROM plays p WHERE p.usr = u.usr ORDER BY k LIMIT 1) AS x FROM users u ORDER BY 1
+;;
+SELECT tags[k] AS x FROM plays WHERE k = 1
+;;
+SELECT tags[k] AS x FROM plays WHERE k IN (1, 2, 3) ORDER BY k
+;;
+SELECT tags[k] AS x, usr[k] AS y FROM plays WHERE k = 2 AND usr = 'u16'
+;;
+SELECT k, tags[n] AS x, count(*) OVER () AS c FROM plays
+;;
+SELECT k, tags[abs(n)] AS x, count(*) OVER () AS c FROM plays
+;;
+SELECT k, usr[n] AS x, row_number() OVER (ORDER BY k) AS c FROM plays
+;;
+SELECT string_agg(tags[n], ',' ORDER BY k) AS x FROM plays
+;;
+SELECT median(l[b]) AS x FROM nums
+;;
+SELECT list(l[id % 3] ORDER BY id) AS x FROM nums
+;;
+SELECT list(l[id] ORDER BY id) AS x FROM nums
+;;
+SELECT usr, count(DISTINCT tags[n]) AS x FROM plays GROUP BY usr ORDER BY usr
+;;
+SELECT DISTINCT tags[n] AS x FROM plays ORDER BY 1
+;;
+SELECT tags[n] AS x, count(*) FROM plays GROUP BY 1 ORDER BY 1
+;;
+WITH RECURSIVE r AS (SELECT 1 AS i, tags[1] AS t FROM plays WHERE k = 3 UNION ALL SELECT i + 1, (SELECT tags[r.i] FROM plays WHERE k = 3) FROM r WHERE i < 4) SELECT * FROM r ORDER BY 1
+;;
+SELECT * FROM (SELECT k, n, tags FROM plays ORDER BY k LIMIT 20) WHERE tags[n] IS NULL ORDER BY k
+;;
+SELECT k, tags[n] AS x FROM (SELECT k, n, tags FROM plays ORDER BY k LIMIT 20) ORDER BY k

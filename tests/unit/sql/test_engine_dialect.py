@@ -11,6 +11,7 @@ from typing import Any
 
 import duckdb
 import pytest
+from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
 
 from engine.errors import LivestateError, Unsupported
@@ -455,3 +456,15 @@ def test_tokens_are_read_in_linear_time(texts: Sequence[str]) -> None:
     begun = time.process_time()
     EngineDialect().tokenize(sql)
     assert time.process_time() - begun < 10
+
+
+def test_an_index_stays_what_it_was_when_types_become_known() -> None:
+    outputs = "a[1], a[-1], a[n], a[n + 1], a['k'], a[b[2]], a[$1], (a)[(SELECT 1)], [7, 8][n], f(a)[1:n]"
+    sql = f"SELECT {outputs} FROM t"
+    tree = parse(lift(sql, "duckdb"), "duckdb").tree
+    assert tree is not None
+    for kind in ("BIGINT", "VARCHAR", "BIGINT[]", "MAP(BIGINT, VARCHAR)"):
+        for node in (*tree.find_all(exp.Column), *tree.find_all(exp.Placeholder)):
+            node.type = exp.DataType.build(kind, dialect="duckdb")
+        assert engine_text(tree) == _written(sql)
+        assert re.findall(r"\[[^]]*\]", engine_text(tree))[:4] == ["[1]", "[-1]", "[n]", "[n + 1]"]
