@@ -100,6 +100,17 @@ def _count_distinct(make: Aggregates) -> Expression | None:
     return value and Expression(f"count(DISTINCT {value.sql})", Family.INTEGER, "BIGINT")
 
 
+def _count_distinct_twice(make: Aggregates) -> Expression | None:
+    """The same values, written in two ways."""
+    value = make.argument()
+    make.scalars.used.add("count distinct")
+    if value is None:
+        return None
+    other = make.scalars.random.choice(("({0})", "row({0}, {0})", "(({0}), {0})", "coalesce(({0}))"))
+    counts = f"count(DISTINCT {value.sql}) - 3 * count(DISTINCT {other.format(value.sql)})"
+    return Expression(counts, Family.INTEGER, "BIGINT")
+
+
 def _sum(make: Aggregates) -> Expression | None:
     value = make.argument(NUMBERS, tame=True)
     make.scalars.used.add("sum")
@@ -377,6 +388,7 @@ _ALL: tuple[_Maker, ...] = (
     _count,
     _count,
     _count_distinct,
+    _count_distinct_twice,
     _sum,
     _sum,
     _wild_sum,

@@ -56,7 +56,7 @@ class PartialRows:
         Several such expressions have a grouping set each, and are NULL in the rows of the others.
         """
         found = [key.copy() for key in self._keys]
-        different = [each.copy() for each in self._distinct.values()]
+        different = self._distinct_values()
         if len(different) > 1:
             sets = [exp.Tuple(expressions=[each]) for each in different]
             found.append(exp.GroupingSets(expressions=sets))
@@ -144,7 +144,7 @@ class PartialRows:
         """What the partial SELECT gives: keys, values and lists; never nothing."""
         kinds = {
             "__key": [key.copy() for key in self._keys],
-            "__distinct": [each.copy() for each in self._distinct.values()],
+            "__distinct": self._distinct_values(),
             "__value": [self._said_once(value) for value in self._values.values()],
             "__row": [self._said_once(value) for value in self._lists.values()],
         }
@@ -155,12 +155,25 @@ class PartialRows:
         ]
         return found or [named_output(exp.Count(this=exp.Star(), big_int=True), "__value_0")]
 
+    def _distinct_values(self) -> list[exp.Expr]:
+        """The expressions of which the different values matter. Several are each made unlike all others: to
+        the engine `q` and `(q)` are one, and their grouping sets the same set twice.
+        """
+        found = [each.copy() for each in self._distinct.values()]
+        if len(found) < 2:
+            return found
+        marks = [exp.Literal.number(number) for number in range(len(found))]
+        return [
+            exp.Case(this=mark, ifs=[exp.If(this=mark.copy(), true=each)])
+            for mark, each in zip(marks, found, strict=True)
+        ]
+
     def _said_once(self, aggregate: exp.Expr) -> exp.Expr:
         """An aggregate in the rows of the first grouping set, and NULL in those of others."""
         if len(self._distinct) < 2:
             return aggregate
-        first = next(iter(self._distinct.values()))
-        is_first = exp.EQ(this=exp.Grouping(expressions=[first.copy()]), expression=exp.Literal.number(0))
+        first, *_ = self._distinct_values()
+        is_first = exp.EQ(this=exp.Grouping(expressions=[first]), expression=exp.Literal.number(0))
         return exp.Case(ifs=[exp.If(this=is_first, true=aggregate)])
 
     def source(self) -> exp.Expr:

@@ -551,3 +551,21 @@ SELECT (SELECT sum(u.rank)) * (SELECT max(n) FROM plays) FROM users u
 SELECT u.usr FROM users u GROUP BY u.usr HAVING EXISTS (SELECT 1 FROM plays p WHERE p.n > max(u.rank))
 ;;
 SELECT u.usr, x.s FROM users u, LATERAL (SELECT sum(u.rank) AS s) x
+;;
+SELECT count(DISTINCT n), count(DISTINCT (n)), count(*), sum(k) FROM plays
+;;
+SELECT usr, count(DISTINCT n), count(DISTINCT (n)), count(*) FROM plays GROUP BY usr
+;;
+SELECT usr, count(DISTINCT n), avg(DISTINCT (usr)::VARCHAR::INTEGER IS NULL), count(DISTINCT (n)), count(*) FROM plays GROUP BY usr
+;;
+SELECT usr, count(DISTINCT (usr)), count(DISTINCT n), count(*), sum(k) FROM plays GROUP BY usr
+;;
+SELECT ok, count(DISTINCT n + 1), sum(DISTINCT (n + 1)), count(DISTINCT -n), count(DISTINCT -(n)), count(*), sum(k) FROM plays GROUP BY ROLLUP (ok)
+;;
+SELECT count(DISTINCT (n, usr)), count(DISTINCT row(n, usr)), count(DISTINCT s.x), count(DISTINCT s['x']), count(DISTINCT (s).x), count(DISTINCT struct_extract(s, 'x')), count(*) FROM plays
+;;
+SELECT string_agg(DISTINCT usr, ',' ORDER BY usr), string_agg(DISTINCT (usr), ',' ORDER BY (usr)), count(*) FROM plays
+;;
+SELECT count(DISTINCT CASE WHEN n = 1 THEN usr END), count(DISTINCT CASE WHEN (n = 1) THEN usr END), count(k) FROM plays
+;;
+SELECT count(DISTINCT n) FILTER (WHERE ok), count(DISTINCT (n)) FILTER (WHERE ok), count(DISTINCT n::INTEGER), max(k), count(*) FROM plays
