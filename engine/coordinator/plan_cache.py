@@ -279,8 +279,9 @@ class PlanCache:
         bound, wanted = bindable.statement.bound, bindable.outputs
         types, deadline = request.types, request.deadline
         lists = tuple(bound.list_schemas)
-        # Where rows make the columns there is nothing to tell of the merge.
-        with_merge = wanted is not None
+        # Where rows make the columns there is nothing to tell of the merge; nor where it is the statement as
+        # it stands, whose columns may hang on values.
+        with_merge = wanted is not None and not (types and Fallback.GATHER_ALL in fallbacks)
         texts, merge, outputs, merged = self._find_types(
             split_plan, bound, types, deadline, with_merge=with_merge
         )
@@ -345,8 +346,10 @@ class PlanCache:
                     bound.list_schemas,
                     deadline,
                 )
-            except NotBoundError:
+            except NotBoundError as error:
                 if stand_in is stand_ins[-1]:
+                    if types:
+                        raise NotPlannedError("Values of parameters decide what it is.") from error
                     raise
             else:
                 return texts, merge, outputs, merged

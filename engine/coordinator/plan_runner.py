@@ -26,8 +26,9 @@ from engine.coordinator.scatter import Scatter, rename_columns, take_rows
 from engine.duckdb.engine import Engine, EngineRows
 from engine.duckdb.engine_errors import BindingError
 from engine.duckdb.results import slice_batches
-from engine.errors import Defect
+from engine.errors import Defect, InvalidInput
 from engine.exec.engine_query import python_values
+from engine.exec.fallbacks import Fallback
 from engine.exec.local_executor import refusal
 from engine.exec.query_options import QueryOptions
 from engine.exec.query_result import QueryResult, Work
@@ -225,4 +226,10 @@ class PlanRunner:
         batches = read_first_batches(iter(rows), route) if scatter.has_streams else iter(rows)
         if plan.schema is None:
             return rows.schema, batches
-        return plan.schema, rename_columns(batches, plan.schema)
+        schema = plan.schema
+        if rows.schema.types != schema.types:
+            if Fallback.GATHER_ALL not in plan.fallbacks:
+                raise RefusedError(InvalidInput("Values of parameters decide which columns there are."))
+            # The statement as it stands knows better than what was told of it without its values.
+            schema = pa.schema(zip(schema.names, rows.schema.types, strict=True))
+        return schema, rename_columns(batches, schema)

@@ -126,7 +126,7 @@ class PreparedStatements:
             return known
         ready, read_point = self._texts.ready_text(sql, dialect, read_point, deadline)
         deadline.check()
-        values = _values_of_other_types(ready.statement, given)
+        values = _values_that_decide(ready.statement, given)
         arguments = (
             self._requests.arguments_without_values(ready, deadline)
             if values is None
@@ -178,7 +178,7 @@ class PreparedStatements:
         if (
             known is None
             or expected_shapes not in (None, known.prepared.shapes)
-            or _values_of_other_types(known.statement, given) is not None
+            or _values_that_decide(known.statement, given) is not None
         ):
             return None
         return known.prepared
@@ -233,6 +233,8 @@ class PreparedStatements:
         Raises:
             LivestateError: It is not valid or cannot be answered, as its kind and message say.
         """
+        if request.types and request.statement.has_types_of_values and request.statement.has_fixed_columns:
+            return self._local.outputs_with_values(request).schema
         outputs = self._local.bind(request).outputs
         if outputs is not None:
             return outputs.schema
@@ -243,17 +245,18 @@ class PreparedStatements:
             return result.schema
 
 
-def _values_of_other_types(
+def _values_that_decide(
     statement: ReadyStatement, given: Callable[[], pa.RecordBatch] | None
 ) -> pa.RecordBatch | None:
-    """Values whose types may make other columns of a statement than those that its places suggest; None where
-    they do not, or none are given.
+    """Values that may make other columns of a statement, by their types or by themselves, than those that its
+    places suggest; None where they do not, or none are given.
     """
     slots = statement.bound.parameters
     if given is None or not slots or not (statement.plan is None or isinstance(statement.plan, EnginePlan)):
         return None
     values = given()
-    return None if values.schema.types == [slot.type for slot in slots] else values
+    decide = statement.has_types_of_values or values.schema.types != [slot.type for slot in slots]
+    return values if decide else None
 
 
 def _can_be_kept(request: Request, sql: str) -> bool:

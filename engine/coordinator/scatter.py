@@ -23,7 +23,7 @@ from engine.coordinator.gather_memory import MemoryReservation
 from engine.coordinator.gathered_rows import GatheredRows
 from engine.coordinator.host_threads import HostThreads
 from engine.coordinator.plan_cache import ReadyFragment
-from engine.errors import Unsupported
+from engine.errors import InvalidInput, Unsupported
 from engine.plan.partition_pruning import Partitions
 from engine.telemetry.statement_ids import run_in_context
 
@@ -260,6 +260,8 @@ class Scatter:
         begun = time.perf_counter()
         run = self._runs.open(host, request)
         if run.rows.schema.types != fragment.outputs.schema.types:
+            if fragment.text.parameter_indexes:
+                raise RefusedError(InvalidInput("Values of parameters decide which columns there are."))
             raise RefusedError(
                 Unsupported(
                     f"Host {host} gives other columns than this one expects: run one version of livestate on "

@@ -24,7 +24,7 @@ from engine.duckdb.engine import (
     readable_schema,
     with_live_rows,
 )
-from engine.duckdb.engine_errors import NotBoundError
+from engine.duckdb.engine_errors import BindingError, NotBoundError
 from engine.duckdb.parameter_values import python_value
 from engine.errors import InvalidInput, LivestateError
 from engine.exec.joined_keys import narrow_by_joins
@@ -208,15 +208,24 @@ def outputs_of_stored(schema: pa.Schema) -> Outputs:
 
 
 def outputs_of(
-    engine: Engine, statement: ReadyStatement, types: tuple[pa.DataType | None, ...], deadline: Deadline
+    engine: Engine,
+    statement: ReadyStatement,
+    types: tuple[pa.DataType | None, ...],
+    values: Sequence[object],
+    deadline: Deadline,
+    *,
+    by_values: bool = False,
 ) -> Outputs:
     """The columns of a statement's result, without running it.
 
     Args:
         engine: The engine.
         statement: The statement.
-        types: Types of its parameters, whose values are taken to be NULL; None for one that the engine finds.
+        types: Types of its parameters; None for one that the engine finds.
+        values: Their values, which are looked at where the types do not tell the columns; none where they are
+            not known.
         deadline: When the statement must end.
+        by_values: Whether the values tell the columns, whatever the types do.
 
     Returns:
         The columns.
@@ -227,7 +236,7 @@ def outputs_of(
     """
     bound = statement.bound
     names: Sequence[str] | None = statement.names
-    for sql in _bindable_texts(statement, types):
+    for sql in () if by_values else _bindable_texts(statement, types):
         try:
             columns = _bound_columns(engine, bound, sql, (), deadline)
             if names is None and types and has_derived_names(bound.tree):
@@ -237,21 +246,24 @@ def outputs_of(
         except (NotBoundError, LivestateError) as error:
             deadline.check()
             _log.debug("A statement is bound in another way: %s", error)
-    # What is wrong, and where, only the engine says.
+    # What is wrong, and where, only the engine says; and of some functions, what a value makes of them.
     tables = {
         reference.scan: readable_schema(
             pa.schema([reference.definition.schema.field(column) for column in reference.columns])
         )
         for reference in bound.references
     }
-    return engine.outputs(
-        statement.engine_sql(types),
-        {**tables, **bound.list_schemas},
-        [None] * len(types),
-        statement.names,
-        deadline,
-        bound.row_width,
-    )
+    sql, tables = statement.engine_sql(types), {**tables, **bound.list_schemas}
+    names, width = statement.names, bound.row_width
+    if len(values) == len(types):
+        return engine.outputs(sql, tables, values, names, deadline, width)
+    try:
+        return engine.outputs(sql, tables, [None] * len(types), names, deadline, width)
+    except BindingError:
+        if not types:
+            raise
+        samples = [0 if each is None else sample_value(each) for each in types]
+        return engine.outputs(sql, tables, samples, names, deadline, width)
 
 
 def _bound_columns(

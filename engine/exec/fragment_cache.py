@@ -89,7 +89,7 @@ class FragmentCache:
         plan = statement.plan
         if plan is not None and not isinstance(plan, EnginePlan):
             return outputs_of_stored(plan.schema)
-        return outputs_of(self._engine, statement, statement.types, deadline)
+        return outputs_of(self._engine, statement, statement.types, (), deadline)
 
 
 def _key_of(schema: pa.Schema) -> tuple[tuple[str, str], ...]:

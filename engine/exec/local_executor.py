@@ -14,7 +14,15 @@ from engine.duckdb.engine import Engine, Outputs
 from engine.duckdb.engine_errors import BindingError
 from engine.duckdb.results import is_small, slice_batches
 from engine.errors import LivestateError
-from engine.exec.engine_query import RunningQuery, outputs_of, outputs_of_stored, reads_of, run, scan_sql
+from engine.exec.engine_query import (
+    RunningQuery,
+    outputs_of,
+    outputs_of_stored,
+    python_values,
+    reads_of,
+    run,
+    scan_sql,
+)
 from engine.exec.fallbacks import (
     TEXT_REFUSALS,
     Fallback,
@@ -384,27 +392,46 @@ class LocalExecutor:
         except BindingError as error:
             raise refusal(request.ready, error) from error
 
+    def outputs_with_values(self, request: Request) -> Outputs:
+        """The columns of a query as the values of its parameters make them, without running it.
+
+        Args:
+            request: The query, with values.
+
+        Raises:
+            LivestateError: The engine refuses it, as kind and message say.
+        """
+        values = python_values(request.arguments)
+        try:
+            return outputs_of(
+                self._engine, request.statement, request.types, values, request.deadline, by_values=True
+            )
+        except BindingError as error:
+            raise refusal(request.ready, error) from error
+
     def _bind_with_types(self, request: Request, types: tuple[pa.DataType | None, ...]) -> BindableStatement:
         """A query with types of its parameters, with the fall-backs of `_start`."""
         try:
-            return self._bind_statement(request.statement, types, request.deadline)
+            return self._bind_statement(request, request.statement, types)
         except BindingError as error:
             statement = _read_all_columns(request, error)
             try:
-                bindable = self._bind_statement(statement, types, request.deadline)
+                bindable = self._bind_statement(request, statement, types)
             except BindingError:
                 raise error from None
             return replace(bindable, fallbacks=(Fallback.ALL_COLUMNS,))
 
     def _bind_statement(
-        self, statement: ReadyStatement, types: tuple[pa.DataType | None, ...], deadline: Deadline
+        self, request: Request, statement: ReadyStatement, types: tuple[pa.DataType | None, ...]
     ) -> BindableStatement:
         # The values found make a pivot's columns, so there are none without rows.
         return BindableStatement(
             statement,
             None
             if has_columns_of_rows(statement.bound.tree)
-            else outputs_of(self._engine, statement, types, deadline),
+            else outputs_of(
+                self._engine, statement, types, python_values(request.arguments), request.deadline
+            ),
         )
 
     def explain(self, request: Request) -> list[str]:

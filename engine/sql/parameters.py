@@ -15,6 +15,7 @@ from engine.model.names import fold
 from engine.model.result_width import MAX_RESULT_WIDTH, type_width
 from engine.model.sql_types import parse_sql_type, sql_type
 from engine.sql.engine_dialect import EngineDialect
+from engine.sql.functions import function_name
 from engine.sql.literals import MAX_PARAMETERS, too_many_parameters_error
 from engine.sql.text import SourceText
 
@@ -34,6 +35,19 @@ class _Absence(Enum):
 
 _ABSENT, _UNSURE = _Absence.ABSENT, _Absence.UNSURE
 
+_TYPED_BY_VALUES = frozenset(
+    {
+        *("date_part", "datepart", "strptime", "try_strptime", "round", "trunc", "regexp_extract"),
+        *("struct_extract", "struct_extract_at", "array_extract", "map_extract", "union_extract"),
+        *("json_extract", "json_extract_path", "json_extract_string", "json_extract_path_text", "json_value"),
+        *("json_transform", "json_transform_strict", "from_json", "from_json_strict"),
+        *("list_aggregate", "list_aggr", "aggregate", "array_aggregate", "array_aggr"),
+        *("quantile", "quantile_cont", "quantile_disc", "approx_quantile", "reservoir_quantile"),
+    }
+)
+"""Functions whose type depends on the values of arguments, and not on their types alone."""
+_WRAPPING = (exp.Paren, exp.Cast, exp.TryCast, exp.Array, exp.Tuple)
+
 _COMPARISONS = (
     exp.EQ,
     exp.NEQ,
@@ -48,6 +62,25 @@ _COMPARISONS = (
     exp.Mul,
     exp.Mod,
 )
+
+
+def are_types_of_values(tree: exp.Expr) -> bool:
+    """Whether types of a statement's columns may hang on the values of its parameters, and not on their types
+    alone.
+
+    Args:
+        tree: The statement.
+    """
+    return any(_types_what_is_around(mark) for mark in tree.find_all(exp.Placeholder))
+
+
+def _types_what_is_around(mark: exp.Placeholder) -> bool:
+    node = mark.parent
+    while isinstance(node, _WRAPPING):
+        node = node.parent
+    if isinstance(node, exp.Bracket | exp.Columns | exp.JSONExtract | exp.JSONExtractScalar | exp.Extract):
+        return True
+    return isinstance(node, exp.Func) and function_name(node) in _TYPED_BY_VALUES
 
 
 @dataclass(frozen=True)
