@@ -108,7 +108,7 @@ def text_over_scans(
         arrow_type = types[int(mark.name) - 1]
         is_null = arrow_type is None or pa.types.is_null(arrow_type)
         mark.replace(exp.null() if is_null else _stand_in(arrow_type, stand_in))
-    return engine_text(copy)
+    return engine_text(copy, copy=False)
 
 
 def _stand_in(arrow_type: pa.DataType, stand_in: StandIn) -> exp.Expr:
@@ -259,12 +259,14 @@ def cast_text(expression: str, type_name: str) -> str:
 
 
 def _renumbered_text(tree: exp.Expr) -> tuple[str, tuple[int, ...]]:
-    """The text of a query with its parameters numbered from 1, and the old index of each."""
+    """The text of a query with its parameters numbered from 1, which are changed in the tree, and the old
+    index of each.
+    """
     marks = list(tree.find_all(exp.Placeholder))
     parameter_indexes = sorted({int(mark.name) - 1 for mark in marks})
     for mark in marks:
         mark.set("this", str(parameter_indexes.index(int(mark.name) - 1) + 1))
-    return engine_text(tree), tuple(parameter_indexes)
+    return engine_text(tree, copy=False), tuple(parameter_indexes)
 
 
 def engine_text(tree: exp.Expr, *, copy: bool = True) -> str:

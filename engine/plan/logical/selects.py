@@ -62,6 +62,12 @@ def joins_of(select: exp.Select) -> list[exp.Join]:
     return list(select.args.get("joins") or ())
 
 
+def sources_of(select: exp.Select) -> list[exp.Expr]:
+    """The tables of a SELECT's FROM clause, in their order."""
+    clause = select.args.get("from_")
+    return [*([] if clause is None else [clause.this]), *(join.this for join in joins_of(select))]
+
+
 def side_of(join: exp.Join) -> str:
     """`LEFT`, `RIGHT`, `FULL`, or empty."""
     return str(join.args.get("side") or "").upper()

@@ -33,7 +33,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 from sqlglot import exp
 
-from engine.plan.logical.equalities import Equalities
+from engine.plan.logical.equalities import Equalities, equal_tables
 from engine.plan.logical.trees import column_named, free_aliases, used_arguments
 from engine.plan.split.placement import Everywhere, Key, Placement, Relation, Spread, are_connected
 
@@ -161,15 +161,51 @@ def components(items: Sequence[Item], equalities: Equalities) -> list[list[Item]
     """Groups of spread tables of inner joins that are connected by their keys, in the order of their first
     tables.
     """
-    groups: list[list[Item]] = []
-    for item in items:
-        if not item.is_spread:
-            continue
-        touching = [
-            group for group in groups if any(_are_connected(item, other, equalities) for other in group)
-        ]
+    spread = [item for item in items if item.is_spread]
+    return _groups(
+        spread,
+        [
+            (item, other)
+            for place, item in enumerate(spread)
+            for other in spread[:place]
+            if _are_connected(item, other, equalities)
+        ],
+    )
+
+
+def are_on_one_host(items: Sequence[Item]) -> bool:
+    """Whether all rows of some spread tables are on one host, so that they are connected though no condition
+    may join them.
+    """
+    return all(any(key.is_of_all_rows for key in _keys(item)) for item in items)
+
+
+def compared_groups(items: Sequence[Item], where: Sequence[exp.Expr]) -> list[list[Item]]:
+    """Groups of tables that conditions compare with each other.
+
+    Args:
+        items: The tables.
+        where: All conjuncts that hold, those of the joins too.
+    """
+    compared = [equal_tables([condition]) for condition in where]
+    return _groups(
+        items,
+        [
+            (item, other)
+            for place, item in enumerate(items)
+            for other in items[:place]
+            if {item.alias, other.alias} in compared
+        ],
+    )
+
+
+def _groups(items: Sequence[Item], pairs: Sequence[tuple[Item, Item]]) -> list[list[Item]]:
+    """Tables put together by pairs of them, in their order."""
+    groups = [[item] for item in items]
+    for pair in pairs:
+        touching = [group for group in groups if any(member is each for member in group for each in pair)]
         groups = [group for group in groups if group not in touching]
-        groups.append([member for group in touching for member in group] + [item])
+        groups.append([member for group in touching for member in group])
     order = {item.alias: index for index, item in enumerate(items)}
     found = [sorted(group, key=lambda item: order[item.alias]) for group in groups]
     return sorted(found, key=lambda group: order[group[0].alias])

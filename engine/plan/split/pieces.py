@@ -143,9 +143,7 @@ def _piece(select: exp.Select, chosen: Sequence[Item], conditions: Sequence[exp.
         (found.table, found.name) for found in _columns(select, moved | in_tables) if found.table in aliases
     )
     unique = UniqueNames()
-    names = {
-        (alias, name): unique.add(name if len(aliases) == 1 else f"{alias}_{name}") for alias, name in read
-    }
+    names = {(alias, name): unique.add(name) for alias, name in read}
     outputs: list[exp.Expr] = [named_output(column(*source), name) for source, name in names.items()]
     query = select_from(outputs or [named_output(exp.Literal.number(1), "one")], chosen[0].node.copy())
     query.set("joins", [_rejoin(item) for item in chosen[1:]])

@@ -5,7 +5,8 @@ Its FROM and WHERE give spread rows. What comes then looks at several rows at on
 - GROUP BY: with a key among the grouping expressions (in every grouping set), all rows of a group are on one
   host, which makes the whole of it. The key is never NULL; the other expressions may be, and NULLs group
   together. A host without rows makes no group, which would be wrong only without grouping expressions: that
-  is an aggregate over everything, and not done here. HAVING sees whole groups.
+  is an aggregate over everything, and not done here, even where all rows are on one host. HAVING sees whole
+  groups.
 - Window functions: with a key in PARTITION BY of each of them, all rows of a window's partition are on one
   host. QUALIFY sees each row alone.
 - DISTINCT: with a key among the outputs, equal rows are on one host. DISTINCT ON: with a key among its
@@ -46,7 +47,7 @@ def place_select(select: exp.Select, rows: Placement) -> Placement | None:
         return rows if plain else None
     if aggregates:
         grouped = _plain_groups(select)
-        if not rows.has_key_in(grouped):
+        if not grouped or not rows.has_key_in(grouped):
             return None
         rows = Spread(tuple(found for key in rows.keys if (found := _restrict_key(key, grouped)) is not None))
     if not all(rows.has_key_in(place_texts(window.args.get("partition_by") or ())) for window in windows):

@@ -10,6 +10,9 @@ runs, every host works out a relation from what it holds. The relation is
 A key of a spread relation says more: rows whose key columns are equal and not NULL are on one host, the host
 of that partition of a store with the key's layout. Two relations with keys of one layout can therefore meet
 on equal keys without any row going elsewhere.
+
+The key of a store with one partition has no columns: any two rows agree in it, and so do any two of two such
+stores. All of them are on one host. Other hosts that run the same fragment have no row of it.
 """
 
 from __future__ import annotations
@@ -31,7 +34,7 @@ class Layout:
 
     Attributes:
         partitions: How many partitions there are.
-        types: Arrow types of the values that are hashed, in order.
+        types: Arrow types of the values that are hashed, in order; none where there is one partition.
     """
 
     partitions: int
@@ -52,6 +55,11 @@ class Key:
     layout: Layout
     columns: tuple[frozenset[str], ...]
     has_nulls: bool = False
+
+    @property
+    def is_of_all_rows(self) -> bool:
+        """Whether all rows are on one host."""
+        return not self.columns
 
     def is_in(self, texts: Collection[str]) -> bool:
         """Whether rows that agree in some expressions agree in this key, and are on one host therefore."""
@@ -110,6 +118,8 @@ def store_relation(definition: StoreDefinition, alias: str) -> Relation:
     types = {column_text(alias, each.name): each.type for each in definition.schema}
     if definition.behaviour.is_global:
         return Relation(Everywhere(), types)
+    if definition.partitions == 1:
+        return Relation(Spread((Key(Layout(1, ()), ()),)), types)
     layout = Layout(
         definition.partitions, tuple(definition.schema.field(name).type for name in definition.partition_by)
     )

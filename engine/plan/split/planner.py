@@ -14,7 +14,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from engine.plan.logical.plan import LogicalPlan
-from engine.plan.logical.selects import is_aggregating, where_of
+from engine.plan.logical.selects import is_aggregating, sources_of, where_of
 from engine.plan.logical.trees import (
     PART_PREFIX,
     drop_clauses,
@@ -147,7 +147,7 @@ class Planner:
     def __post_init__(self) -> None:
         self.placer = Placer(self.logical.references, dict(self.logical.ctes), self.logical.has_volatile)
         self.estimator = Estimator(self.sizes, self.logical.references, self.placer.ctes)
-        self._known: dict[tuple[str, ...], str] = {}
+        self._known: dict[tuple[object, ...], str] = {}
         self._stores = {
             scan: reference.definition.name for scan, reference in self.logical.references.items()
         }
@@ -305,7 +305,7 @@ class Planner:
             rule: Name of the rule that cut it.
 
         Returns:
-            The fragment's name; pieces that read the same of one store are one fragment.
+            The fragment's name; pieces that read the same of stores are one fragment.
         """
         key = self._store_rows(piece)
         part = self._known.get(key) if key is not None else None
@@ -315,33 +315,35 @@ class Planner:
                 self._known[key] = part
             self.estimator.note(part, piece.query)
         else:
-            self._add_scan_to(part, piece.query.args["from_"].this.name)
+            self._add_scans_to(part, [source.name for source in sources_of(piece.query)])
         put_in_place(select, piece, part)
         return part
 
-    def _add_scan_to(self, part: str, scan: str) -> None:
-        """Let a fragment stand for one more scan of its store: what the statement says of that scan may leave
-        other partitions.
+    def _add_scans_to(self, part: str, scans: Sequence[str]) -> None:
+        """Let a fragment stand for more scans of its stores: what the statement says of these may leave other
+        partitions.
         """
         (index,) = (index for index, fragment in enumerate(self.fragments) if fragment.name == part)
         fragment = self.fragments[index]
-        wanted = {scan, *(reference.scan for reference in fragment.references)}
+        wanted = {*scans, *(reference.scan for reference in fragment.references)}
         references = tuple(reference for name, reference in self.logical.references.items() if name in wanted)
         self.fragments[index] = replace(fragment, references=references)
 
-    def _store_rows(self, piece: Piece) -> tuple[str, ...] | None:
-        """What a piece reads, if that is one store; pieces that read the same can be one fragment."""
-        source = piece.query.args["from_"].this
+    def _store_rows(self, piece: Piece) -> tuple[object, ...] | None:
+        """What a piece reads, if that is stores; pieces that read the same can be one fragment."""
+        tables = sources_of(piece.query)
         if (
-            len(piece.aliases) > 1
-            or source.name not in self._stores
+            any(each.name not in self._stores for each in tables)
             or len(list(piece.query.find_all(exp.Query))) > 1
         ):
             return None
-        conditions = (
-            text(condition).replace(f'"{source.alias}".', "") for condition in where_of(piece.query)
-        )
-        return self._stores[source.name], " ".join(sorted(piece.names.values())), *conditions
+        places = {each.alias: str(place) for place, each in enumerate(tables)}
+        stores = tuple(self._stores[each.name] for each in tables)
+        outputs = sorted((places[alias], name, output) for (alias, name), output in piece.names.items())
+        conditions = [condition.copy() for condition in where_of(piece.query)]
+        for found in (each for condition in conditions for each in condition.find_all(exp.Column)):
+            found.set("table", exp.to_identifier(places[found.table], quoted=True))
+        return stores, tuple(outputs), *map(text, conditions)
 
     def split_select(self, split: SelectSplit | None, prefix: str = "") -> Answer | None:
         """Take a SELECT in two phases, if the merge reads nothing but fragments' rows and hosts can do their

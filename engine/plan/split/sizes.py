@@ -18,9 +18,9 @@ from sqlglot import exp
 
 from engine.cached_property import cached_property
 from engine.model.schema import StoreName
-from engine.plan.logical.selects import where_of
+from engine.plan.logical.selects import sources_of, where_of
 from engine.plan.logical.trees import free_aliases, own_queries, unwrap, used_arguments
-from engine.plan.split.joins import Item
+from engine.plan.split.joins import Item, are_on_one_host, compared_groups
 from engine.plan.split.selectivity import ColumnSize, TableShares, share_of, share_of_interval
 from engine.scan import RowFilter
 from engine.sql.bind import StoreReference
@@ -149,6 +149,31 @@ class Estimator:
             * max(width, 1.0)
         )
 
+    def groups_to_send(
+        self,
+        select: exp.Select,
+        component: Sequence[Item],
+        where: Sequence[tuple[exp.Expr, Collection[str]]],
+    ) -> list[list[Item]]:
+        """Tables that hosts can join, in groups that are sent joined: those that only a host has in common
+        are, where that is no more to send than one by one.
+
+        Args:
+            select: The SELECT that reads them.
+            component: As `engine.plan.split.joins.components` gives them.
+            where: As for `bytes_of`.
+        """
+        if not are_on_one_host(component):
+            return [list(component)]
+        found: list[list[Item]] = []
+        for group in compared_groups(component, [condition for condition, _ in where]):
+            apart = [[item] for item in group]
+            is_less = self.bytes_of(select, group, where) <= sum(
+                self.bytes_of(select, each, where) for each in apart
+            )
+            found += [group] if is_less else apart
+        return found
+
     def store_bytes(self, node: exp.Expr) -> int | None:
         """Arrow bytes of all rows and columns of a table; None if it is no store's, or of unknown size.
 
@@ -167,7 +192,7 @@ class Estimator:
             part: Name of the table of these rows.
             query: The fragment's query.
         """
-        self.shares[part] = self._share(_tables(query), where_of(query))
+        self.shares[part] = self._share(sources_of(query), where_of(query))
 
     def is_reduced(self, group: Sequence[Item], where: Sequence[exp.Expr]) -> bool:
         """Whether conditions leave only some rows of tables: those in WHERE about them, or those of fragments
@@ -239,7 +264,7 @@ class Estimator:
         if isinstance(node, exp.SetOperation):
             return self.rows(node.this) + self.rows(node.args["expression"])
         if isinstance(node, exp.Select):
-            nodes = _tables(node)
+            nodes = sources_of(node)
             rows = max(map(self.rows, nodes), default=1.0) * self._share(nodes, where_of(node))
             return min(rows, self._groups(node, nodes))
         if isinstance(node, exp.Table) and node.name in self.references:
@@ -276,15 +301,6 @@ def _equal_columns(
             groups = [group for group in groups if group not in touching]
             groups.append(list(dict.fromkeys([*(each for group in touching for each in group), *columns])))
     yield from groups
-
-
-def _tables(select: exp.Select) -> list[exp.Expr]:
-    """The tables of a SELECT's FROM clause."""
-    clause = select.args.get("from_")
-    return [
-        holder.this
-        for holder in (*([clause] if clause is not None else []), *(select.args.get("joins") or ()))
-    ]
 
 
 def is_reduced(group: Sequence[Item], where: Sequence[exp.Expr]) -> bool:

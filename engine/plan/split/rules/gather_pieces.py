@@ -17,6 +17,7 @@ from engine.plan.logical.trees import expressions_of, free_aliases, own_queries
 from engine.plan.split.gather_stores import RULE as GATHER
 from engine.plan.split.joins import (
     Item,
+    are_on_one_host,
     components,
     connecting_equalities,
     is_inner_only,
@@ -54,15 +55,8 @@ def _read_pieces(planner: Planner, select: exp.Select, donors: Sequence[Donor]) 
     """Put fragments in the places of a SELECT's tables, and of those of its subqueries."""
     items = planner.placer.items(select)
     made = list(donors)
-    if isinstance(place_joins(items, where_of(select)), Spread) and is_inner_only(items):
-        made += _cut_groups(planner, select, items, [list(items)], made)
-    elif is_inner_only(items):
-        groups = [
-            group
-            for found in components(items, connecting_equalities(items, where_of(select)))
-            for group in _groups_joined(select, items, found)
-        ]
-        made += _cut_groups(planner, select, items, groups, made)
+    if is_inner_only(items):
+        made += _cut_groups(planner, select, items, _groups_to_gather(planner, select, items), made)
     else:
         for item in items:
             if item.is_spread:
@@ -77,6 +71,23 @@ def _read_pieces(planner: Planner, select: exp.Select, donors: Sequence[Donor]) 
     ]:
         for query in list(own_queries(part)):
             _read_pieces_below(planner, query, made)
+
+
+def _groups_to_gather(planner: Planner, select: exp.Select, items: Sequence[Item]) -> list[list[Item]]:
+    """The tables of a FROM clause of inner joins, in groups that hosts join."""
+    is_local = isinstance(place_joins(items, where_of(select)), Spread)
+    spread = [item for item in items if item.is_spread]
+    if is_local and not are_on_one_host(spread):
+        return [list(items)]
+    where = [*where_of(select), *(condition for item in items for condition in item.on)]
+    about = [(condition, free_aliases(condition)) for condition in where]
+    groups = [
+        group
+        for component in components(items, connecting_equalities(items, where_of(select)))
+        for joined in planner.estimator.groups_to_send(select, component, about)
+        for group in _groups_joined(select, items, joined)
+    ]
+    return [list(items)] if is_local and len(groups) == 1 else groups
 
 
 def _groups_joined(select: exp.Select, items: Sequence[Item], group: list[Item]) -> list[list[Item]]:

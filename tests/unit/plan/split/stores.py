@@ -19,7 +19,7 @@ _FEW_ROWS, _SOME_ROWS, _MANY_ROWS = (
     StoreSize(1_000_000, 50_000_000),
     StoreSize(100_000_000, 5_000_000_000),
 )
-SMALL = frozenset({StoreName("genres"), StoreName("countries")})
+SMALL = frozenset({StoreName("genres"), StoreName("countries"), StoreName("continents")})
 
 SONGS = define_store(
     "songs",
@@ -75,6 +75,9 @@ GENRES = define_store(
 COUNTRIES = define_store(
     "countries", pa.schema([("country", pa.string()), ("continent", pa.string())]), ["country"], partitions=1
 )
+CONTINENTS = define_store(
+    "continents", pa.schema([("continent", pa.string()), ("half", pa.string())]), ["continent"], partitions=1
+)
 EMPTY = define_store(
     "empty", pa.schema([("song", pa.int64()), ("note", pa.string())]), ["song"], partitions=8
 )
@@ -120,6 +123,7 @@ def stores() -> dict[StoreName, tuple[StoreDefinition, pa.Table]]:
         (SLEEVES, [(album, page, f"p{page}") for album in range(3, 9) for page in range(3)]),
         (GENRES, [(genre, f"genre {genre}") for genre in range(3)]),
         (COUNTRIES, [("AT", "Europe"), ("BR", "America")]),
+        (CONTINENTS, [("Europe", "north"), ("Asia", "north"), ("Africa", None)]),
         (EMPTY, []),
     ]
     return {definition.name: (definition, _table(found, definition)) for definition, found in rows}
