@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.tokenizer_core import Token, TokenType
@@ -12,9 +12,19 @@ from engine.sql.engine_dialect.brackets import ends_of_brackets
 from engine.sql.engine_dialect.made_tokens import ITSELF, shown_name, token_near
 from engine.sql.engine_dialect.type_names import BEFORE_ARGUMENT
 
-_GROUPED = frozenset({TokenType.INTERVAL, TokenType.COLON, TokenType.FOR, TokenType.ARROW})
+_SETS = frozenset({TokenType.ROLLUP, TokenType.CUBE, TokenType.GROUPING_SETS})
+_GROUPED = _SETS | {TokenType.INTERVAL, TokenType.COLON, TokenType.FOR, TokenType.ARROW}
 _GROUPING = frozenset({TokenType.INTERVAL, TokenType.ARROW, TokenType.L_BRACKET})
 _LITERAL_TOKENS = frozenset({TokenType.STRING, TokenType.NUMBER})
+_CONDITIONS = frozenset(
+    {
+        *(TokenType.EQ, TokenType.NEQ, TokenType.LT, TokenType.LTE, TokenType.GT, TokenType.GTE),
+        *(TokenType.AND, TokenType.OR, TokenType.NOT, TokenType.IS, TokenType.ISNULL, TokenType.NOTNULL),
+        *(TokenType.IN, TokenType.BETWEEN, TokenType.LIKE, TokenType.ILIKE, TokenType.GLOB),
+        *(TokenType.SIMILAR_TO, TokenType.RLIKE, TokenType.TILDE, TokenType.COLLATE, TokenType.CARET_AT),
+    }
+)
+"""What a key of a grouping set cannot have to the parser, outside of all brackets."""
 _BOUND_ENDS = frozenset({TokenType.COLON, TokenType.R_BRACKET})
 _NULLS = frozenset({"IGNORE", "RESPECT"})
 
@@ -35,6 +45,10 @@ def add_brackets_around_values(tokens: list[Token]) -> list[Token]:
     opened: dict[int, list[Token]] = {}
     ends: Counter[int] = Counter()
     for place, token in enumerate(tokens):
+        if token.token_type in _SETS:
+            for start, end in _conditions_in(tokens, place + 1, closing):
+                opened[start] = [token_near(TokenType.L_PAREN, "(", token)]
+                ends[end] += 1
         if token.token_type not in _GROUPING:
             continue
         start, end = _group(tokens, place, closing)
@@ -79,6 +93,23 @@ def _group(tokens: Sequence[Token], place: int, closing: Mapping[int, int]) -> t
         # `[x FOR x IN l][1]`: the parser does not know what is behind.
         return place, end + 1 if _is_comprehension(tokens, place, closing) else place
     return place, place
+
+
+def _conditions_in(
+    tokens: Sequence[Token], opening: int, closing: Mapping[int, int]
+) -> Iterator[tuple[int, int]]:
+    """Where the conditions begin and end that stand bare between the commas of a bracket."""
+    end = closing.get(opening, opening)
+    start = place = opening + 1
+    is_condition = False
+    while place <= end:
+        kind = tokens[place].token_type
+        if place == end or kind is TokenType.COMMA:
+            if is_condition:
+                yield start, place
+            start, is_condition = place + 1, False
+        is_condition = is_condition or kind in _CONDITIONS
+        place = closing.get(place, place) + 1
 
 
 def _end_of_bound(tokens: Sequence[Token], start: int, closing: Mapping[int, int]) -> int:

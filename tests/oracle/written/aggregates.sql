@@ -569,3 +569,11 @@ SELECT string_agg(DISTINCT usr, ',' ORDER BY usr), string_agg(DISTINCT (usr), ',
 SELECT count(DISTINCT CASE WHEN n = 1 THEN usr END), count(DISTINCT CASE WHEN (n = 1) THEN usr END), count(k) FROM plays
 ;;
 SELECT count(DISTINCT n) FILTER (WHERE ok), count(DISTINCT (n)) FILTER (WHERE ok), count(DISTINCT n::INTEGER), max(k), count(*) FROM plays
+;;
+SELECT n > 3 AS b, count(*) FROM plays GROUP BY ROLLUP (n > 3)
+;;
+SELECT n IS NULL AS x, usr, count(*) FROM plays GROUP BY CUBE (n IS NULL, usr)
+;;
+SELECT ok, sum(k) FROM plays GROUP BY GROUPING SETS (k > 50 AND ok, ok, (), usr LIKE 'u1%')
+;;
+SELECT day BETWEEN DATE '2024-05-02' AND DATE '2024-05-04' AS d, count(*) FROM plays GROUP BY ROLLUP (day BETWEEN DATE '2024-05-02' AND DATE '2024-05-04', usr IN ('u1', 'u2'))

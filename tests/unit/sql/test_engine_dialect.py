@@ -253,6 +253,8 @@ QUERIES = (
     "FROM range(0, 3) AS r(i) SELECT i UNION ALL FROM json_each(a)",
     "SELECT a FROM t LIMIT (30 - a) % OFFSET 3",
     "SELECT a FROM t ORDER BY a LIMIT 10 PERCENT",
+    "SELECT a > 1, count(*) FROM t GROUP BY ROLLUP (a > 1, b, (c, d), e + 1 = 2 AND f IN (1, 2), g || 'x')",
+    "SELECT 1 FROM t GROUP BY GROUPING SETS (a IS NULL, (), (b > 1), CUBE (c LIKE 'a', NOT d)), f(a > 1)",
 )
 
 
