@@ -64,7 +64,7 @@ def parse_epochs(texts: Sequence[str]) -> dict[GroupName, Epoch]:
 def _show_copy(copy: Iterator[Progress]) -> None:
     console = terminal(stderr=True)
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         DownloadColumn(),
         TransferSpeedColumn(),
@@ -86,4 +86,4 @@ def _show_copy(copy: Iterator[Progress]) -> None:
 
 
 def _say(line: str) -> None:
-    terminal(stderr=True).print(line, markup=False, soft_wrap=True)
+    terminal(stderr=True).print(line, soft_wrap=True)

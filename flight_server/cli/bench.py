@@ -14,7 +14,7 @@ from rich.console import RenderableType
 
 from engine.errors import InvalidInput, LivestateError
 from flight_server.cli.call_threads import CallThread
-from flight_server.cli.render import escape_unprintable, human_seconds, new_table
+from flight_server.cli.render import human_seconds, new_table, plain_text
 from flight_server.client.client import Client
 from flight_server.client.connection_options import ConnectionOptions
 
@@ -216,6 +216,6 @@ def bench_table(options: BenchOptions, result: BenchResult) -> RenderableType:
             f"{measured.rows_per_second:,.0f}",
             *times,
             f"{measured.errors:,}",
-            escape_unprintable(shorten(options.statements[number - 1], _SHOWN_CHARACTERS, placeholder="…")),
+            plain_text(shorten(options.statements[number - 1], _SHOWN_CHARACTERS, placeholder="…")),
         )
     return table

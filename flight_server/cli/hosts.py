@@ -27,7 +27,7 @@ def show_hosts(client: Client) -> None:
     table, alone = hosts_table(client)
     terminal().print(render_hosts(table))
     if alone:
-        terminal().print(f"{alone} {_ADVICE}", markup=False)
+        terminal().print(f"{alone} {_ADVICE}")
 
 
 def watch_hosts(client: Client, seconds: float) -> None:

@@ -28,7 +28,7 @@ def show_progress(store: str) -> Iterator[Callable[[Progress], None]]:
     last = Progress()
     started = time.perf_counter()
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn("rows"),
@@ -50,5 +50,4 @@ def show_progress(store: str) -> Iterator[Callable[[Progress], None]]:
             f"{store}: {quantity(last.rows, 'row')} in {human_seconds(seconds)} "
             f"({last.rows / max(seconds, 1e-9):,.0f} rows/s), {where}."
         ),
-        markup=False,
     )

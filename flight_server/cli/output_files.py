@@ -127,10 +127,10 @@ def write_result(client: Client, sql: str, file: Path, file_format: str) -> None
     writer = write_arrow if file.suffix.lower() == _STREAM_SUFFIX else _WRITERS[file_format]
     console = terminal(stderr=True)
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
-        TextColumn("{task.fields[rows]:,} rows"),
-        TextColumn("{task.fields[size]}"),
+        TextColumn("{task.fields[rows]:,} rows", markup=False),
+        TextColumn("{task.fields[size]}", markup=False),
         TimeElapsedColumn(),
     )
     started = time.perf_counter()
@@ -157,7 +157,6 @@ def write_result(client: Client, sql: str, file: Path, file_format: str) -> None
     console.print(
         f"{file.name}: {quantity(download.rows, 'row')}, "
         f"{human_bytes(download.nbytes)} in {human_seconds(time.perf_counter() - started)}.",
-        markup=False,
     )
 
 

@@ -148,7 +148,6 @@ class Prompt:
             self.console.print(
                 f"There is no command {word} {argument}".rstrip() + "; \\? lists them.",
                 style="red",
-                markup=False,
             )
 
     def _options(self) -> None:
@@ -157,7 +156,7 @@ class Prompt:
         text = ", ".join(
             f"{name} = {str(value).lower() if value is True else value}" for name, value in values
         )
-        self.console.print(text or "No option is set.", style="dim", markup=False, soft_wrap=True)
+        self.console.print(text or "No option is set.", style="dim", soft_wrap=True)
 
     def _stores(self) -> None:
         try:
@@ -199,11 +198,11 @@ class Prompt:
                 self._options()
                 continue
             self.console.print(result_table(shown.table, self.console.width, is_expanded=self.is_expanded))
-            self.console.print(summary(shown, has_time=self.has_times), style="dim", markup=False)
+            self.console.print(summary(shown, has_time=self.has_times), style="dim")
 
     def _show_error(self, error: LivestateError) -> None:
         for line in error_lines(error):
-            self.console.print(line, style="red", markup=False, soft_wrap=True)
+            self.console.print(line, style="red", soft_wrap=True)
 
 
 def summary(shown: Shown, *, has_time: bool = True) -> str:
@@ -308,7 +307,6 @@ def run_prompt(client: Client, console: Console, limit: int = DEFAULT_LIMIT) -> 
     prompt.refresh()
     console.print(
         f"Connected to {client.uri}: {quantity(stores, 'store')}. \\d lists them, \\? helps, \\q leaves.",
-        markup=False,
     )
     session: PromptSession[str] = PromptSession(
         history=_history(),

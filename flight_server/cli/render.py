@@ -15,6 +15,7 @@ import json
 import math
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
@@ -27,6 +28,7 @@ from flight_server.wire.boundary import PROOF_WANTED
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.table import Table
+    from rich.text import Text
 
 NULL_TEXT = "NULL"
 NARROWEST_COLUMN = 7
@@ -219,7 +221,7 @@ def result_table(rows: pa.Table, width: int, *, is_expanded: bool = False) -> Re
     table = new_table()
     for name, arrow_type in zip(rows.schema.names, rows.schema.types, strict=True):
         table.add_column(
-            _plain_text(escape_unprintable(name)),
+            plain_text(name),
             justify="right" if _is_number(arrow_type) else "left",
             overflow="fold",
         )
@@ -244,19 +246,26 @@ def _stack_rows(names: Sequence[str], cells: Sequence[Sequence[str | None]]) -> 
     for number, values in enumerate(zip(*cells, strict=True), start=1):
         grid = Table.grid(padding=(0, 2))
         for name, value in zip(names, values, strict=True):
-            grid.add_row(_plain_text(escape_unprintable(name), "bold"), _cell(value))
-        shown += [_plain_text(f"row {number}", "dim"), grid]
+            grid.add_row(plain_text(name, "bold"), _cell(value))
+        shown += [plain_text(f"row {number}", "dim"), grid]
     return Group(*shown)
 
 
 def _cell(value: str | None) -> RenderableType:
-    return _plain_text(NULL_TEXT, "dim italic") if value is None else _plain_text(value)
+    return plain_text(NULL_TEXT, "dim italic") if value is None else plain_text(value)
 
 
-def _plain_text(text: str, style: str = "") -> RenderableType:
+def plain_text(text: str, style: str = "") -> Text:
+    """A text that a console shows as it is: brackets and colons in it are no markup, and control characters
+    become escapes.
+
+    Args:
+        text: Such as the name of a store.
+        style: How rich shows it.
+    """
     from rich.text import Text  # noqa: PLC0415  rich is imported when something is shown
 
-    return Text(text, style=style)
+    return Text(escape_unprintable(text), style=style)
 
 
 def display_text(value: Any) -> str | None:
@@ -526,7 +535,8 @@ def terminal(*, stderr: bool = False) -> Console:
         stderr: Print to standard error instead of standard output.
 
     Returns:
-        A console that is as wide as the terminal; where there is none, so wide that nothing is cut.
+        A console that is as wide as the terminal; where there is none, so wide that nothing is cut. It shows
+        texts as they are, without markup and emoji codes.
     """
     from rich.console import Console  # noqa: PLC0415  rich is imported when something is shown
 
@@ -536,9 +546,6 @@ def terminal(*, stderr: bool = False) -> Console:
         def on_broken_pipe(self) -> None:
             raise BrokenPipeError
 
-    console = Terminal(stderr=stderr, highlight=False, soft_wrap=False)
-    return (
-        console
-        if console.is_terminal
-        else Terminal(stderr=stderr, highlight=False, width=100_000, color_system=None)
-    )
+    open_terminal = partial(Terminal, stderr=stderr, markup=False, emoji=False, highlight=False)
+    console = open_terminal(soft_wrap=False)
+    return console if console.is_terminal else open_terminal(width=100_000, color_system=None)

@@ -119,7 +119,7 @@ def run_script(
             is_right = False
             console.file.flush()
             for line in error_lines(error):
-                terminal(stderr=True).print(line, markup=False, soft_wrap=True)
+                terminal(stderr=True).print(line, soft_wrap=True)
     return is_right
 
 
@@ -134,7 +134,6 @@ def _write_rows(rows: Rows, output_format: str, max_rows: int, console: Console)
         terminal(stderr=True).print(
             f"Only the first {max_rows:,} rows are shown; --max-rows 0 shows all, --format csv writes them "
             "as they arrive.",
-            markup=False,
             soft_wrap=True,
         )
 

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from rich.console import Group
-from rich.text import Text
 
 from engine.cluster.progress import time_in_words
 from engine.model.quantities import human_bytes, quantity
-from flight_server.cli.render import escape_unprintable, human_seconds, new_table
+from flight_server.cli.render import human_seconds, new_table, plain_text
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
+    from rich.text import Text
 
 _NO_STORES = "There are no stores yet: start a Spark job with a LiveStateSink, or run `livestate load`."
 
@@ -37,14 +37,14 @@ def stores_table(status: pa.Table) -> RenderableType:
     if problems:
         table.add_column("problem", style="red", overflow="fold")
     for row in rows:
-        table.add_row(*_cells(row), *([escape_unprintable(row["problem"])] if problems else []))
+        table.add_row(*_cells(row), *([plain_text(row["problem"])] if problems else []))
     return Group(_definitions(rows), "", table, *_skipped_epochs(rows))
 
 
 def _skipped_epochs(rows: Sequence[dict[str, Any]]) -> Sequence[Text]:
     """Which epochs are passed by, a line for each store group that has any."""
     found = dict.fromkeys(row["skipped"] for row in rows if row["skipped"])
-    return [Text(escape_unprintable(text), style="yellow") for text in found]
+    return [plain_text(text, "yellow") for text in found]
 
 
 def _definitions(rows: Sequence[dict[str, Any]]) -> Table:
@@ -68,7 +68,7 @@ def _definitions(rows: Sequence[dict[str, Any]]) -> Table:
             row["partition_by"],
             row["retention"] or "for ever",
         )
-        table.add_row(*(escape_unprintable(cell) for cell in cells))
+        table.add_row(*(plain_text(cell) for cell in cells))
     return table
 
 
@@ -90,10 +90,10 @@ def lag_text(row: Mapping[str, Any]) -> str:
     return f"{human_seconds(row['lag_seconds'])}, {quantity(behind, 'epoch')}" if behind > 0 else "none"
 
 
-def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+def _cells(row: dict[str, Any]) -> tuple[RenderableType, ...]:
     return (
-        escape_unprintable(row["store"]),
-        escape_unprintable(row["store_group"] or ""),
+        plain_text(row["store"]),
+        plain_text(row["store_group"] or ""),
         f"{row['rows']:,}",
         human_bytes(row["bytes"]),
         f"{row['partitions']:,}",
@@ -122,9 +122,9 @@ def render_replicas(replicas: pa.Table, status: pa.Table) -> RenderableType:
     for row in replicas.to_pylist():
         moves = [f"{row[name]} {name}" for name in ("coming", "leaving") if row[name]]
         table.add_row(
-            escape_unprintable(row["store"]),
-            escape_unprintable(row["store_group"]),
-            escape_unprintable(row["host"]) + ("" if row["alive"] else " (away)"),
+            plain_text(row["store"]),
+            plain_text(row["store_group"]),
+            plain_text(row["host"] + ("" if row["alive"] else " (away)")),
             number_ranges(row["partitions"]),
             ", ".join(moves) or "none",
             "" if row["rows"] is None else f"{row['rows']:,}",
@@ -153,15 +153,15 @@ def render_hosts(hosts: pa.Table) -> RenderableType:
         table.add_column("problem", style="red", overflow="fold")
     for row in rows:
         table.add_row(
-            escape_unprintable(row["host"]),
-            escape_unprintable(row["uri"] or ""),
+            plain_text(row["host"]),
+            plain_text(row["uri"] or ""),
             "yes" if row["alive"] else "no",
-            escape_unprintable(row["store_group"] or ""),
+            plain_text(row["store_group"] or ""),
             "" if row["partitions"] is None else f"{row['partitions']:,}",
             "" if row["epoch"] is None else f"{row['epoch']:,}",
             lag_text(row),
-            state_text(row),
-            *([escape_unprintable(row["problem"] or "")] if problems else []),
+            plain_text(state_text(row)),
+            *([plain_text(row["problem"] or "")] if problems else []),
         )
     return table
 

@@ -95,7 +95,7 @@ class Asker:
                 for question in self._pipeline.questions:
                     self._print(question, connection.rows(question.sql.encode()).read_all())
         except LivestateError as error:
-            self._console.print(f"No answer yet: {error.message}", markup=False)
+            self._console.print(f"No answer yet: {error.message}")
 
     def _print(self, question: Question, answer: pa.Table) -> None:
         table = Table(box=box.SIMPLE_HEAD)

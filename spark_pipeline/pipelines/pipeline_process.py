@@ -100,7 +100,7 @@ def run_pipeline(options: PipelineOptions) -> None:
 
 
 def _run(options: PipelineOptions, stop: Stop, resources: ExitStack) -> None:
-    console, pipeline = Console(), options.pipeline
+    console, pipeline = Console(markup=False, emoji=False), options.pipeline
     scratch = Path(resources.enter_context(tempfile.TemporaryDirectory(prefix="livestate-pipeline-")))
     changelog = options.changelog or (scratch / "changelog").as_uri()
     source, feed = _source(options, scratch, resources)
@@ -112,7 +112,6 @@ def _run(options: PipelineOptions, stop: Stop, resources: ExitStack) -> None:
         asker = Asker(pipeline, notify.with_uri(host.uri), console)
         console.print(
             f'Ask it yourself: livestate sql --uri {host.uri} "{pipeline.questions[0].sql}"',
-            markup=False,
             soft_wrap=True,
         )
     spark = start_session(stop, pipeline.name, options.master, _spark_settings(options))

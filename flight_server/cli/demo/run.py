@@ -310,7 +310,7 @@ class Demo:
     def _wait_for_job(self, observer: Observer, uri: str) -> bool:
         """Say how to connect, and wait for the job's first stores; False if the user has enough."""
         # Lines that can be pasted: the terminal may wrap them, and nothing else.
-        self.console.print(connection_help(uri), markup=False, soft_wrap=True)
+        self.console.print(connection_help(uri), soft_wrap=True)
         return self._wait("the Spark job, which takes some 10 seconds", lambda: answers(observer.songs))
 
     def _wait(self, what: str, there: Callable[[], bool]) -> bool:

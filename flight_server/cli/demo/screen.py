@@ -106,7 +106,7 @@ class PlainScreen:
         """Print the figures, if it is time."""
         if view.seconds >= self._next:
             self._next = view.seconds + PLAIN_SECONDS
-            self._console.print(f"{view.seconds:6.1f} s  " + "  ".join(figures(view)), markup=False)
+            self._console.print(f"{view.seconds:6.1f} s  " + "  ".join(figures(view)))
 
     def __enter__(self) -> PlainScreen:
         return self

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from flight_server.cli.demo.measure import Measurements, Percentiles
-from flight_server.cli.render import human_seconds
+from flight_server.cli.render import human_seconds, plain_text
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def print_summary(console: Console, outcome: Outcome) -> None:
     """
     table = Table.grid(padding=(0, 2))
     for name, text in _lines(outcome):
-        table.add_row(name, text)
+        table.add_row(name, plain_text(text))
     console.print("Summary", style="bold")
     console.print(table)
     if not outcome.passed:
