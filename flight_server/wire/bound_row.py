@@ -16,6 +16,7 @@ from flight_server.wire.ipc_bytes import MAX_NESTING
 from flight_server.wire.tickets import MAX_PARAMETER_BYTES, MAX_PARAMETER_VALUES
 
 _DAMAGED = "The parameters are no Arrow stream: their bytes are damaged or cut off."
+_ONE_ROW = "Bind one row of parameters: a query runs once. For many keys, use IN or join a VALUES list."
 _VIEW_BYTES = 16
 _WITHOUT_ARRAYS = frozenset({pa.lib.Type_INTERVAL_MONTHS, pa.lib.Type_INTERVAL_DAY_TIME})
 """Types that pyarrow knows by name only."""
@@ -33,17 +34,19 @@ def bound_row(reader: flight.MetadataRecordBatchReader, check: Callable[[], None
         check: Called with each message; raises when there is no more time.
 
     Returns:
-        The row, of types that `flight_server.wire.ipc_bytes` reads; None for no values.
+        The row, of types that `flight_server.wire.ipc_bytes` reads; None for no columns.
 
     Raises:
-        InvalidInput: There is more than one row, it is too large, has a type that cannot be bound, or is
-            damaged.
+        InvalidInput: There is not one row, it is too large, has a type that cannot be bound, or is damaged.
     """
     try:
         _check_schema(reader.schema)
         found = _one_row(reader, check)
-        if found is None or not found.num_columns:
+        if not len(reader.schema):
             return None
+        if found is None:
+            # Without it a statement would run with the values that were bound before.
+            raise InvalidInput(f"There is no row of parameters. {_ONE_ROW}")
         found.validate()
         if any(sum(_view_bytes(column)) > MAX_PARAMETER_BYTES for column in found.columns):
             # Before each view is looked at: many can show the same.
@@ -135,9 +138,7 @@ def _one_row(reader: flight.MetadataRecordBatchReader, check: Callable[[], None]
             continue
         rows += chunk.data.num_rows
         if rows > 1:
-            raise InvalidInput(
-                "Bind one row of parameters: a query runs once. For many keys, use IN or join a VALUES list."
-            )
+            raise InvalidInput(_ONE_ROW)
         if sum(map(_buffer_bytes, chunk.data.columns)) > MAX_PARAMETER_BYTES:
             raise InvalidInput(_TOO_LARGE)
         found = chunk.data if chunk.data.num_rows else found

@@ -128,6 +128,23 @@ def test_parameters_that_do_not_fit_are_refused(adbc: Connection) -> None:
     assert ask((1,)) == [("one",)]
 
 
+def test_no_row_of_parameters_does_not_mean_those_of_before(adbc: Connection) -> None:
+    sql = "SELECT title FROM songs WHERE song_id = ?"
+    empty = pa.table({"0": pa.array([], pa.int64())})
+    with adbc.cursor() as cursor:
+        cursor.execute(sql, (1,))
+        assert cursor.fetchall() == [("one",)]
+        # A record batch without rows is another matter: the driver does not send it.
+        for parameters in (empty, pa.RecordBatchReader.from_batches(empty.schema, [])):
+            with pytest.raises(ProgrammingError, match=r"no row of parameters. Bind one row"):
+                cursor.execute(sql, parameters)
+        cursor.execute(sql, (2,))
+        assert cursor.fetchall() == [("two",)]
+        # A batch without columns has no values to bind.
+        cursor.execute("SELECT 1", pa.table({}))
+        assert cursor.fetchall() == [(1,)]
+
+
 @pytest.mark.parametrize(
     ("sql", "message"),
     [

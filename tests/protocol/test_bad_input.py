@@ -109,8 +109,9 @@ def test_parameters_that_make_no_sense_are_refused(plain: flight.FlightClient) -
         _assert_refusal(lambda values=values: _run(plain, _put(plain, bind, values)), "arameter")  # type: ignore[misc]
     assert _run(plain, _put(plain, bind, pa.table({"1": [2]}))) == ["two"]
     _assert_refusal(
-        lambda: _run(plain, _put(plain, bind, pa.table({"1": pa.array([], pa.int64())}))), "arameter"
+        lambda: _put(plain, bind, pa.table({"1": pa.array([], pa.int64())})), "no row of parameters"
     )
+    _assert_refusal(lambda: _run(plain, _put(plain, bind, pa.table({}))), "arameter")
 
 
 def _run(client: flight.FlightClient, answer: bytes) -> list[str]:
