@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -64,6 +65,27 @@ class Verbs(click.Group):
     """The verbs of the command, which fail in one way. One that imports what is not installed says which
     extra has it.
     """
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the command line.
+
+        Args:
+            ctx: As click has it.
+            args: The arguments; Python has half of a surrogate pair for each byte that is no text.
+
+        Returns:
+            Those that are left for the verb.
+
+        Raises:
+            UsageError: An argument is no text.
+        """
+        for argument in args:
+            if any("\ud800" <= letter <= "\udfff" for letter in argument):
+                raise click.UsageError(
+                    f"The argument {argument!a} is no text in {sys.getfilesystemencoding()}: give it in "
+                    "UTF-8, and set a locale that has UTF-8, such as LC_ALL=C.UTF-8."
+                )
+        return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the verb.

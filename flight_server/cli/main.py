@@ -16,6 +16,7 @@ quick.
 from __future__ import annotations
 
 import errno
+import io
 import os
 import sys
 
@@ -79,6 +80,10 @@ def run() -> None:
     hide_pandas()
     # What gRPC notes of a connection that a peer closes is no concern of who reads this command's output.
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A terminal that has no UTF-8 gets escapes for what it cannot show.
+            stream.reconfigure(errors="backslashreplace")
     try:
         try:
             main(prog_name="livestate")

@@ -211,6 +211,36 @@ def test_a_reader_that_goes_away_is_no_error(host_uri: str) -> None:
     assert query.wait(60) == 0
 
 
+def test_a_terminal_without_utf_8_gets_escapes(host_uri: str) -> None:
+    shown = subprocess.run(
+        [*COMMAND, "sql", "SELECT 'ü🎵' AS s; SELECT '🎵'; SELECT nope🎵", "--uri", host_uri],
+        capture_output=True,
+        encoding="cp1252",
+        env={**os.environ, "PYTHONPATH": _root(), "PYTHONIOENCODING": "cp1252"},
+        check=False,
+    )
+    assert shown.returncode == 1
+    assert "ü\\U0001f3b5" in shown.stdout
+    assert "There is no column nope\\U0001f3b5" in shown.stderr
+    assert "Traceback" not in shown.stderr
+
+
+def test_an_argument_that_is_no_text_is_refused() -> None:
+    locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    for arguments in (["sql", "SELECT 'ü'"], ["load", "ü", "x.csv"], ["ü"]):
+        failed = subprocess.run(
+            [*COMMAND, *arguments],
+            capture_output=True,
+            env={**os.environ, "PYTHONPATH": _root(), **locale},
+            check=False,
+        )
+        assert failed.returncode == 2
+        last = failed.stderr.decode().splitlines()[-1]
+        assert re.fullmatch(
+            r"Error: The argument .*\\udcc3\\udcbc.* is no text in ascii: .*LC_ALL=C\.UTF-8\.", last
+        )
+
+
 def test_stores_say_how_they_stand(host_uri: str) -> None:
     shown = livestate("stores", "--uri", host_uri)
     assert shown.exit_code == 0, shown.output
