@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
@@ -38,6 +39,7 @@ _FORMAT_OF: Mapping[str, FileFormat] = {
 _ARROW_FILE_MAGIC = b"ARROW1\0\0"
 """How an Arrow IPC file begins; an Arrow IPC stream does not (Arrow columnar format, "IPC File Format")."""
 _READ_ROWS = 65_536
+_WRITTEN_BLOB = r"\A\\x(?:[0-9A-Fa-f]{2})*\z"
 
 
 @dataclass(frozen=True)
@@ -329,9 +331,26 @@ def _csv_batches(
         except pa.ArrowInvalid as error:
             raise _csv_error(file, given, inferred, watch, error) from error
         rows += batch.num_rows
-        yield batch
+        yield _with_read_blobs(batch)
     if not watch.has_ended:
         raise _never_closed(file, rows)
+
+
+def _with_read_blobs(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch, with the bytes that hexadecimal digits of its BLOBs stand for."""
+    columns = [_read_blobs(column) if pa.types.is_binary(column.type) else column for column in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+
+
+def _read_blobs(column: pa.Array) -> pa.Array:
+    """BLOBs as `livestate sql` writes them; other values are their own bytes."""
+    is_written = pc.match_substring_regex(column, _WRITTEN_BLOB)
+    if not pc.any(is_written).as_py():
+        return column
+    pairs = zip(column.to_pylist(), is_written.to_pylist(), strict=True)
+    return pa.array(
+        [bytes.fromhex(value[2:].decode()) if written else value for value, written in pairs], column.type
+    )
 
 
 def _never_closed(file: Path, row: int) -> InvalidInput:

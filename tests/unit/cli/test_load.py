@@ -21,6 +21,7 @@ from engine.errors import Fenced, InvalidInput, LivestateError, NotFound
 from engine.model.migration import parse_changes
 from engine.model.schema import Epoch, GroupName, StoreName, define_store
 from flight_server.cli.load import LoadOptions, Progress, load_file, pieces
+from flight_server.cli.render import write_csv
 from tests.unit.cli.conftest import livestate
 
 ROWS = pa.table({"id": pa.array(range(1000), pa.int64()), "name": [f"n{i}" for i in range(1000)]})
@@ -162,6 +163,28 @@ def test_csv_takes_its_types_from_the_store(tmp_path: Path, changelog: Changelog
     assert first["code"] == "007"
     assert str(first["amount"]) == "1.50"
     assert (second["at"], second["amount"]) == (None, None)
+
+
+def test_csv_gives_the_bytes_back_that_sql_writes(tmp_path: Path, changelog: Changelog) -> None:
+    blobs = [b"\x00\xff", b"", None, b"\\xff", b"\\x", b"\\xf", b"\\xfg", b'a,\n"', bytes(range(256))]
+    rows = pa.table({"id": pa.array(range(len(blobs)), pa.int64()), "b": pa.array(blobs, pa.binary())})
+    file = tmp_path / "a.csv"
+    with file.open("wb") as out:
+        write_csv(rows.schema, rows.to_batches(), out)
+    load_file(changelog, file, LoadOptions("t", ["id"], types={"b": "BLOB"}))
+    assert [row["b"] for row in contents(changelog, "t")] == blobs
+    # Bytes of other programs are taken as they are.
+    file.write_bytes(b'id,b\n0,\\xFf00\n1,\\xf\n2,x\\x00\n3,\xff\n4,\\x00\xff\n5,"\\x00\n"\n6,ff\n')
+    load_file(changelog, file, LoadOptions("t"))
+    assert [row["b"] for row in contents(changelog, "t")][:7] == [
+        b"\xff\x00",
+        b"\\xf",
+        b"x\\x00",
+        b"\xff",
+        b"\\x00\xff",
+        b"\\x00\n",
+        b"ff",
+    ]
 
 
 def test_csv_has_one_word_for_null(tmp_path: Path, changelog: Changelog) -> None:
