@@ -342,7 +342,8 @@ def parse_ticket(ticket: bytes, defaults: Callable[[], Statement]) -> Statement 
         raise InvalidInput("The ticket is neither one of this host's nor SQL text in UTF-8.") from error
     if "\0" in sql:
         raise InvalidInput(
-            "The ticket is damaged, or not one of this host's: ask for a new one with GetFlightInfo."
+            "The ticket is damaged, or not one of this host's: ask for a new one with GetFlightInfo. If it is "
+            "SQL text, it must be without NUL characters."
         )
     return defaults().replace_sql(sql)
 
@@ -455,12 +456,14 @@ def checked_timeout(timeout: object) -> float | None:
         Seconds, or None for no limit of its own.
 
     Raises:
-        InvalidInput: It is neither None nor a number of seconds above 0.
+        InvalidInput: It is neither None nor a number of seconds above 0, or it is too large.
     """
     if timeout is None:
         return None
     if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not (0 < timeout <= MAX_SECONDS):
-        raise InvalidInput("The timeout must be a number of seconds above 0.")
+        raise InvalidInput(
+            f"The timeout must be a number of seconds above 0, and at most {MAX_SECONDS:,.0f}."
+        )
     return float(timeout)
 
 
