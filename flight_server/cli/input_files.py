@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 
 from engine.errors import InvalidInput, NotFound
 from engine.model.damaged_rows import check_rows
+from engine.model.quantities import quantity
 from engine.model.sql_types import canonical_type, sql_type
 
 FileFormat = Literal["parquet", "csv", "arrow"]
@@ -131,7 +132,7 @@ def _cast_batches(
             if place is not None:
                 value = batch.column(name)[place].as_py()
                 raise InvalidInput(
-                    f"{file.name}, row {before + place + 1:,}, column {name}: {value!r} is not a "
+                    f"{file.name}, row {before + place + 1:,}, column {name}: {value!r} is no "
                     f"{_type_name(arrow_type)}; correct it."
                 )
         columns = [
@@ -370,13 +371,14 @@ def _csv_error(
     if watch.found is not None:
         row = watch.found
         return InvalidInput(
-            f"{file.name}, row {row.number - 1:,}: {row.actual_columns} values for {row.expected_columns} "
-            "columns."
+            f"{file.name}, row {row.number - 1:,}: {quantity(row.actual_columns, 'value')} for "
+            f"{quantity(row.expected_columns, 'column')}."
         )
     short = re.search(r"Expected (\d+) columns, got (\d+)", str(error))
     if short is not None:
         return InvalidInput(
-            f"{file.name}, in a row that is not text in UTF-8: {short[2]} values for {short[1]} columns."
+            f"{file.name}, in a row that is not text in UTF-8: {quantity(int(short[2]), 'value')} for "
+            f"{quantity(int(short[1]), 'column')}."
         )
     if "straddling object" in str(error):
         return InvalidInput(
@@ -411,7 +413,7 @@ def _misfit(
                 if watch.end in value:
                     return _never_closed(file, rows + place + 1)
                 return InvalidInput(
-                    f"{file.name}, row {rows + place + 1:,}, column {name}: {value!r} is not a "
+                    f"{file.name}, row {rows + place + 1:,}, column {name}: {value!r} is no "
                     f"{_type_name(arrow_type)}; {remedy}."
                 )
         rows += batch.num_rows

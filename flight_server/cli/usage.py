@@ -4,7 +4,7 @@ of them do.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -27,6 +27,23 @@ def usage_errors() -> Iterator[None]:
         yield
     except InvalidInput as error:
         raise click.UsageError(error.message) from error
+
+
+def values_by_name(pairs: Iterable[tuple[str, str]], option: str) -> dict[str, str]:
+    """What an option that may be repeated says of each name.
+
+    Args:
+        pairs: The names and values, as they were given.
+        option: What the option is called.
+
+    Raises:
+        UsageError: It says two things of a name.
+    """
+    values: dict[str, str] = {}
+    for name, value in pairs:
+        if values.setdefault(name, value) != value:
+            raise click.UsageError(f"{option} says both {values[name]} and {value} of {name}: give one.")
+    return values
 
 
 def open_changelog(uri: str) -> Changelog:

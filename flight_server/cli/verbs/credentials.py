@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from flight_server.cli.options import Claim, password_of
+from flight_server.cli.usage import values_by_name
 
 _roles_option = click.option(
     "--role",
@@ -71,7 +72,7 @@ def token(
 
     _note_own_roles(roles)
     ends = None if days is None else dt.datetime.now(dt.UTC) + dt.timedelta(days=days)
-    click.echo(add_token(file, name, roles, dict(claims), ends))
+    click.echo(add_token(file, name, roles, values_by_name(claims, "--claim"), ends))
 
 
 @click.command()
@@ -98,4 +99,5 @@ def user(name: str, file: Path, roles: tuple[str, ...], claims: tuple[tuple[str,
     from flight_server.cli.credentials import add_user  # noqa: PLC0415  it imports argon2
 
     _note_own_roles(roles)
-    add_user(file, name, password_of(name, is_new=True), roles, dict(claims))
+    by_name = values_by_name(claims, "--claim")
+    add_user(file, name, password_of(name, is_new=True), roles, by_name)

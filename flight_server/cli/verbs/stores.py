@@ -19,7 +19,7 @@ from flight_server.cli.options import (
     takes_connection,
     uris_option,
 )
-from flight_server.cli.usage import open_changelog, open_lasting_changelog, usage_errors
+from flight_server.cli.usage import open_changelog, open_lasting_changelog, usage_errors, values_by_name
 
 if TYPE_CHECKING:
     from flight_server.client.connection_options import ConnectionOptions
@@ -144,7 +144,8 @@ def load(
     behaviour = BehaviourText(**{name: given.pop(name) for name in BehaviourText.__dataclass_fields__})
     with usage_errors():
         file_format = format_of(file, file_format)
-    options = LoadOptions(store, format=file_format, types=dict(types), behaviour=behaviour, **given)
+    by_name = values_by_name(types, "--type")
+    options = LoadOptions(store, format=file_format, types=by_name, behaviour=behaviour, **given)
     with show_progress(store) as report:
         load_file(open_lasting_changelog(changelog), file, options, report)
 

@@ -241,6 +241,16 @@ def test_an_argument_that_is_no_text_is_refused() -> None:
         )
 
 
+def test_a_claim_with_two_values_is_refused(tmp_path: Path) -> None:
+    file, claims = tmp_path / "tokens.toml", ("--claim", "desk=rates", "--claim", "desk=fx")
+    for verb in ("token", "user"):
+        failed = livestate(verb, "ann", "--file", file, *claims)
+        assert failed.exit_code == 2
+        assert "--claim says both rates and fx of desk: give one." in failed.stderr
+        assert not file.exists()
+    assert livestate("token", "ann", "--file", file, *claims[:2]).exit_code == 0
+
+
 def test_stores_say_how_they_stand(host_uri: str) -> None:
     shown = livestate("stores", "--uri", host_uri)
     assert shown.exit_code == 0, shown.output

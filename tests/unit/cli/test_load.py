@@ -199,8 +199,8 @@ def test_csv_has_one_word_for_null(tmp_path: Path, changelog: Changelog) -> None
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("id,v\n1,2\n2,x\n", r"a\.csv, row 2, column v: 'x' is not a DOUBLE; correct it\."),
-        ("id,v\n1,2\n2\n", r"a\.csv, row 2: 1 values for 2 columns"),
+        ("id,v\n1,2\n2,x\n", r"a\.csv, row 2, column v: 'x' is no DOUBLE; correct it\."),
+        ("id,v\n1,2\n2\n", r"a\.csv, row 2: 1 value for 2 columns"),
         ("id,v\n1,2\n,3\n", "row 2: the key column id is null"),
         ("id\n1\n", r"a\.csv has no column v; it has id"),
         ("", r"a\.csv cannot be read as csv: Empty CSV file"),
@@ -234,7 +234,7 @@ def test_types_are_given_to_every_format(tmp_path: Path, changelog: Changelog, n
     ]
     load_file(changelog, file, LoadOptions("t", types=types))
     bad = write_file(tmp_path, name, pa.table({"id": [*map(str, range(100)), "x"]}))
-    with pytest.raises(InvalidInput, match=f"{name}, row 101, column id: 'x' is not a BIGINT; correct it"):
+    with pytest.raises(InvalidInput, match=f"{name}, row 101, column id: 'x' is no BIGINT; correct it"):
         load_file(changelog, bad, LoadOptions("u", ["id"], types={"id": "BIGINT"}))
     with pytest.raises(InvalidInput, match=f"{name} has no column other; it has id, nothing"):
         load_file(
@@ -247,7 +247,7 @@ def test_types_are_given_to_every_format(tmp_path: Path, changelog: Changelog, n
     [
         (b"id,\xe9\n1,2\n", r"a\.csv names its columns in another encoding than UTF-8"),
         (b"id,v\n1,2\n3,\xe9,\n", r"a\.csv, in a row that is not text in UTF-8: 3 values for 2 columns"),
-        (b"id,v\n" + b"1,2\n" * 300_000 + b"\xe9\n", r"not text in UTF-8: 1 values for 2 columns"),
+        (b"id,v\n" + b"1,2\n" * 300_000 + b"\xe9\n", r"not text in UTF-8: 1 value for 2 columns"),
         (b"id,v\n" + b"1,2\n" * 300_000 + b"1,\xe9\n", r"a\.csv cannot be read as csv: .*invalid UTF8 data"),
     ],
 )
@@ -341,7 +341,7 @@ def test_a_bad_row_far_behind_leaves_nothing(tmp_path: Path, changelog: Changelo
     file.write_text("id\n" + "".join(f"{number}\n" for number in range(300_000)) + "x\n")
     with pytest.raises(
         InvalidInput,
-        match=r"row 300,001, column id: 'x' is not a BIGINT.*--type id=VARCHAR.*Nothing of the file was",
+        match=r"row 300,001, column id: 'x' is no BIGINT.*--type id=VARCHAR.*Nothing of the file was",
     ):
         load_file(changelog, file, LoadOptions("t", ["id"], batch_rows=100_000))
     assert Changelog.open(changelog.uri).definitions() == {}
@@ -460,6 +460,10 @@ def test_the_command_fails_with_one_line(tmp_path: Path) -> None:
     ]
     assert livestate("load", "t", file, "--changelog", tmp_path / "c", "--key", "a,,b").exit_code == 2
     assert livestate("load", "t", file, "--changelog", tmp_path / "c", "--type", "nothing").exit_code == 2
+    twice = ("--type", "id=TINYINT", "--type", "id=INT")
+    failed = livestate("load", "t", file, "--changelog", tmp_path / "c", "--key", "id", *twice)
+    assert failed.exit_code == 2
+    assert "--type says both TINYINT and INT of id: give one." in failed.stderr
 
 
 @pytest.mark.parametrize("name", ["rows.csv", "rows.parquet"])
