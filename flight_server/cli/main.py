@@ -20,12 +20,17 @@ import io
 import os
 import sys
 
-import click
+try:
+    import click
 
-from engine.processes.hidden_modules import hide_pandas
-from flight_server.cli.call_threads import exit_during_calls
-from flight_server.cli.extras import Verbs
-from flight_server.cli.verbs import changelog, credentials, demo, hosts, pipeline, serve, sql, stores
+    from engine.processes.hidden_modules import hide_pandas
+    from flight_server.cli.call_threads import exit_during_calls
+    from flight_server.cli.extras import Verbs
+    from flight_server.cli.verbs import changelog, credentials, demo, hosts, pipeline, serve, sql, stores
+except KeyboardInterrupt:
+    # Nothing has begun yet, and nobody catches it here.
+    sys.stderr.write("Interrupted.\n")
+    sys.exit(128 + 2)
 
 _FULL = frozenset([errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}

@@ -226,3 +226,18 @@ def test_a_role_that_is_not_built_in_is_noted(tmp_path: Path, monkeypatch: pytes
         made = livestate(verb, "ann", "--file", file, "--role", "king", "--role", "reader", "--role", "king")
         assert (made.exit_code, made.stderr) == (0, note)
         assert livestate(verb, "bob", "--file", file, "--role", "writer").stderr == ""
+
+
+def test_ctrl_c_while_the_command_is_imported() -> None:
+    code = (
+        "import signal, sys\n"
+        "class Interrupting:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'flight_server.cli.verbs.sql':\n"
+        "            signal.raise_signal(signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Interrupting())\n"
+        "from flight_server.cli.main import run\n"
+        "run()\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "Interrupted.\n")
