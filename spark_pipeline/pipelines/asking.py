@@ -12,6 +12,7 @@ import pyarrow as pa
 from rich import box
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from engine.errors import LivestateError
 from engine.processes.supervisor import ChildProcess
@@ -100,10 +101,13 @@ class Asker:
     def _print(self, question: Question, answer: pa.Table) -> None:
         table = Table(box=box.SIMPLE_HEAD)
         for column in answer.schema:
-            table.add_column(column.name, justify="left" if pa.types.is_string(column.type) else "right")
+            table.add_column(
+                Text(column.name), justify="left" if pa.types.is_string(column.type) else "right"
+            )
         self._console.print(question.words, style="bold")
         for row in answer.slice(0, _SHOWN_ROWS).to_pylist():
-            table.add_row(*[_text(value) for value in row.values()])
+            # Brackets and colons in a title are no markup.
+            table.add_row(*[Text(_text(value)) for value in row.values()])
         self._console.print(table)
         if answer.num_rows > _SHOWN_ROWS:
             self._console.print(f"… and {answer.num_rows - _SHOWN_ROWS:,} more rows")
