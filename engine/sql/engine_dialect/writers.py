@@ -22,6 +22,7 @@ def writers() -> dict[type[exp.Expr], _Write]:
     return {
         **known,
         exp.BitString: lambda _, node: f"b'{node.this}'",
+        exp.Bracket: _element_text,
         exp.BitwiseNot: lambda writer, node: _with_sign("~", writer.sql(node, "this")),
         exp.DataType: lambda writer, node: _type_text(type_text, writer, node),
         exp.HexString: lambda _, node: f"x'{node.this}'",
@@ -31,6 +32,11 @@ def writers() -> dict[type[exp.Expr], _Write]:
         exp.Pivot: _pivot_text,
         exp.WithinGroup: _ordered_text,
     }
+
+
+def _element_text(writer: Generator, node: exp.Bracket) -> str:
+    """An element, by the index as it stands; sqlglot makes some that it says count from 1, as all do here."""
+    return f"{writer.sql(node, 'this')}[{', '.join(map(writer.sql, node.expressions))}]"
 
 
 def _type_text(otherwise: _Write, writer: Generator, node: exp.DataType) -> str:
