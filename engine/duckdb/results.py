@@ -16,7 +16,7 @@ The engine's types are made canonical as stored values are (`engine.model.sql_ty
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -33,6 +33,8 @@ _CHANGED = re.compile(r"[ (,]UHUGEINT(?=[,)[])|^UHUGEINT\[")
 """A type of which Arrow does not have all values within others. It does not of intervals either, whose part
 beside months and days has 292 years at the most; but statements give these to clients, who have no others.
 """
+UNSIGNED = "UHUGEINT"
+"""A type whose larger half comes to Arrow as negative numbers."""
 _MOST_TICKS = (1 << 63) - 1
 """Infinity, as a moment of any unit."""
 
@@ -79,6 +81,25 @@ def check_types(names: Sequence[str], types: Sequence[str]) -> None:
         if _OPAQUE.search(_QUOTED.sub("", type_name)) is not None:
             raise Unsupported(
                 f"The result column {name} has the type {type_name}, which cannot be sent: cast it, to "
+                "VARCHAR for example."
+            )
+
+
+def check_unsigned(batch: pa.RecordBatch, names: Mapping[int, str]) -> None:
+    """Refuse values of `UNSIGNED` that come to Arrow as other ones.
+
+    Args:
+        batch: Rows, as the engine gives them.
+        names: Names of the columns of that type, by their places.
+
+    Raises:
+        Unsupported: There is one.
+    """
+    for place, name in names.items():
+        least = pc.min(batch.column(place)).as_py()
+        if least is not None and least < 0:
+            raise Unsupported(
+                f"The result column {name} has a number of 2^127 or more, which cannot be sent: cast it, to "
                 "VARCHAR for example."
             )
 

@@ -25,6 +25,7 @@ STATEMENTS = (
     "SELECT first(k::VARIANT ORDER BY k)::VARCHAR AS x FROM t",
     "SELECT x::VARCHAR AS x FROM (SELECT {'a': '12:00:00+02'::TIMETZ} x FROM t ORDER BY k LIMIT 1)",
     "SELECT max({'h': 300000000000000000000000000000000000000::UHUGEINT})::VARCHAR AS x FROM t",
+    "SELECT max(300000000000000000000000000000000000000::UHUGEINT + k::UHUGEINT)::VARCHAR AS x FROM t",
     "SELECT max('infinity'::TIMESTAMP_MS)::VARCHAR AS x FROM t",
     "SELECT max('-infinity'::TIMESTAMP_S)::VARCHAR AS x FROM t",
     "SELECT count(DISTINCT (g, {'a': k::HUGEINT})) AS x FROM t",
@@ -48,6 +49,20 @@ def test_hosts_answer_as_duckdb_does(cluster: Cluster, sql: str) -> None:
         expected = [row[0] for row in plain.execute(sql).fetchall()]
     with cluster.services[cluster.hosts[0]].execute(sql) as result:
         assert result.read_all()["x"].to_pylist() == expected
+
+
+@pytest.mark.parametrize("value", [(1 << 127) - 1, 1 << 127, (1 << 128) - 1])
+def test_a_number_that_arrow_has_as_another_one_is_refused(cluster: Cluster, value: int) -> None:
+    sql = f"SELECT k, CASE WHEN k = 5 THEN {value}::UHUGEINT ELSE k::UHUGEINT END AS x FROM t ORDER BY k"
+    if value < 1 << 127:
+        with cluster.services[cluster.hosts[0]].execute(sql) as result:
+            assert result.read_all()["x"].to_pylist() == [0, 1, 2, 3, 4, value]
+    else:
+        with (
+            pytest.raises(Unsupported, match="2\\^127 or more, which cannot be sent: cast it"),
+            cluster.services[cluster.hosts[0]].execute(sql) as result,
+        ):
+            result.read_all()
 
 
 @pytest.mark.parametrize("unit", ["S", "MS"])
