@@ -301,6 +301,51 @@ def _check_groups(asked: Collection[GroupName], there: Collection[GroupName]) ->
         )
 
 
+class _PlacedObjects:
+    """What a copy has put where it goes, or has found there.
+
+    Args:
+        source: The changelog.
+        target: Where the copy goes.
+
+    Attributes:
+        paths: All that it has a use for there.
+    """
+
+    def __init__(self, source: Objects, target: Objects) -> None:
+        self.paths: set[str] = set()
+        self._source = source
+        self._target = target
+
+    def copy_object(self, path: str) -> None:
+        """Copy an object as it is."""
+        data = self._source.get(path)
+        if data is None:
+            raise NotFound(f"The object {path} of the changelog is missing.")
+        self.write(path, data)
+
+    def copy_file(self, path: str, file: DataFile, where: str) -> None:
+        """Copy a data file unless it is there: names are drawn at random, and objects are written whole."""
+        self.paths.add(path)
+        if self._target.exists(path):
+            return
+        data = self._source.get(path)
+        if data is None:
+            raise NotFound(f"A data file of {where} is missing.")
+        check_file(file, data, where)
+        self._target.create(path, [data])
+
+    def write(self, path: str, data: pa.Buffer) -> None:
+        """Write an object, in place of one that an earlier copy may have left."""
+        self.paths.add(path)
+        if self._target.create(path, [data]):
+            return
+        found = self._target.get(path)
+        if found is None or not found.equals(data):
+            self._target.delete([path])
+            self._target.create(path, [data])
+
+
 class _Copy:
     """One copy of a changelog.
 
@@ -314,8 +359,8 @@ class _Copy:
         self._source = source
         self._target = target
         self._pool = pool
-        self._paths: set[str] = set()
-        self._last_commits: dict[GroupName, Link] = {}
+        self._objects = _PlacedObjects(source.objects, target)
+        self._last_commits: list[tuple[str, pa.Buffer]] = []
 
     def copy_group(self, group: GroupName, epoch: Epoch | None) -> Generator[Progress, None, Epoch]:
         """Copy a store group.
@@ -332,13 +377,15 @@ class _Copy:
         """
         for _ in range(_MAX_RACES):
             end = self._newest_epoch(group) if epoch is None else epoch
+            attempt = _GroupCopy(self._source, self._target, self._pool, group)
             if end == BEFORE_FIRST:
-                self._copy_amendments(group, end, 0)
+                attempt.copy_amendments(end, 0)
+                self._keep(attempt)
                 return end
             exclusions = self._source.exclusions(group)
             snapshot, newest = self._start_and_end(group, end)
             try:
-                yield from self._copy_between(snapshot, newest)
+                yield from attempt.copy_between(snapshot, newest)
             except NotFound as error:
                 self._source.generation(group)
                 has_heard = self._source.exclusions(group) is not exclusions
@@ -347,11 +394,18 @@ class _Copy:
                 if not has_heard and self._source.holds(group, _first_epoch(snapshot)):
                     raise Corrupt(f"{error.message} Restore the changelog from a backup.") from error
             else:
+                self._keep(attempt)
                 return end
         raise Unavailable(
             f"Epochs or stores of store group {group} are dropped faster than they can be copied: keep "
             "epochs longer, with --snapshot-tail of livestate serve, and try again."
         )
+
+    def _keep(self, attempt: _GroupCopy) -> None:
+        """Have what one attempt has placed stay. What others have placed goes, as nothing leads to it."""
+        self._objects.paths |= attempt.objects.paths
+        if attempt.last_commit is not None:
+            self._last_commits.append(attempt.last_commit)
 
     def _newest_epoch(self, group: GroupName) -> Epoch:
         """The newest epoch by a listing: one behind a commit that was lost counts, and the loss is found."""
@@ -371,25 +425,78 @@ class _Copy:
             f"{self._newest_epoch(group):,}."
         )
 
-    def _copy_between(self, snapshot: Snapshot | None, newest: Commit) -> Iterator[Progress]:
-        group, first = newest.group, _first_epoch(snapshot)
+    def write_last_commits(self) -> None:
+        """Write the last commit of each group. A job that still runs can commit behind it from then on, as if
+        the changelog had never been away: nothing is deleted any more.
+        """
+        for path, data in self._last_commits:
+            self._objects.write(path, data)
+
+    def copy_stores(self) -> None:
+        """Copy what the stores are, and which store a name means."""
+        self._source.catalog()  # It refuses what is damaged.
+        list(self._pool.map(self.copy_object, self._source.objects.list(STORES_PATH)))
+
+    def copy_object(self, path: str) -> None:
+        """Copy an object as it is."""
+        self._objects.copy_object(path)
+
+    def delete_others(self) -> None:
+        """Delete what earlier copies have written and this one has no use for."""
+        there = (path for directory in (STORES_PATH, GROUPS_PATH) for path in self._target.list(directory))
+        self._target.delete([path for path in there if path not in self._objects.paths])
+
+
+class _GroupCopy:
+    """One attempt to copy a store group: epochs may be dropped below it, and then none of it counts.
+
+    Args:
+        source: The changelog.
+        target: Where it goes.
+        pool: Threads for requests.
+        group: The store group.
+
+    Attributes:
+        objects: What it has put there.
+        last_commit: The path and the bytes of the last commit, which is still to be written; None before
+            it was read.
+    """
+
+    def __init__(
+        self, source: Changelog, target: Objects, pool: ThreadPoolExecutor, group: GroupName
+    ) -> None:
+        self.objects = _PlacedObjects(source.objects, target)
+        self.last_commit: tuple[str, pa.Buffer] | None = None
+        self._source = source
+        self._pool = pool
+        self._group = group
+
+    def copy_between(self, snapshot: Snapshot | None, newest: Commit) -> Iterator[Progress]:
+        """Copy a snapshot and the epochs from there on.
+
+        Args:
+            snapshot: The snapshot; None for all epochs.
+            newest: The last commit.
+
+        Yields:
+            How far it has come.
+        """
+        group, first = self._group, _first_epoch(snapshot)
         total = newest.written + (0 if snapshot is None else snapshot.nbytes - snapshot.written)
         progress = Progress(group, newest.epoch, 0, total)
         yield progress
-        self._copy_amendments(group, newest.epoch, newest.generation)
+        self.copy_amendments(newest.epoch, newest.generation)
         if snapshot is not None:
-            self._write(dropped_path(group), DROPPED)
+            self.objects.write(dropped_path(group), DROPPED)
             where = f"the snapshot at {describe(group, snapshot.epoch)}"
             self._check_defined(snapshot.files, snapshot.generation, where)
             for nbytes in self._pool.map(partial(self._copy_snapshot_file, snapshot), snapshot.files):
                 progress = replace(progress, nbytes=progress.nbytes + nbytes)
                 yield progress
-            self.copy_object(snapshot_path(group, snapshot.epoch))
+            self.objects.copy_object(snapshot_path(group, snapshot.epoch))
         expected = "" if snapshot is None else snapshot.digest
         epochs = [Epoch(epoch) for epoch in range(first, newest.epoch + 1)]
         for links in read_chain(self._source, group, epochs, self._pool):
-            if links[-1].epoch == newest.epoch:
-                self._last_commits[group] = links[-1]
             for link in links:
                 digest = "" if link.commit is None or link.epoch != first else link.commit.digest
                 if link.is_torn or (digest and expected and digest != expected):
@@ -397,19 +504,19 @@ class _Copy:
                         f"The commit of {describe(group, link.epoch)} does not follow what is before it: "
                         "restore the changelog from a backup."
                     )
-            for nbytes in self._pool.map(partial(self._copy_epoch, group), links):
+            for nbytes in self._pool.map(partial(self._copy_epoch, newest.epoch), links):
                 progress = replace(progress, nbytes=progress.nbytes + nbytes)
             yield progress
 
-    def _copy_amendments(self, group: GroupName, end: Epoch, generation: int) -> None:
+    def copy_amendments(self, end: Epoch, generation: int) -> None:
         """Copy what the commits have taken up, and what else counts for epochs up to the last: a skip of a
         later one would pass by whatever is committed there behind the copy.
 
         Args:
-            group: The store group.
             end: The last epoch.
             generation: As `Commit.generation` of it.
         """
+        group = self._group
         amendments = self._source.amendments(group)
         last = amendments.newest_number(generation)
         found = {number: amendments.read(number) for number in range(1, last + 1)}
@@ -424,19 +531,20 @@ class _Copy:
             path, each = amendment_path(group, number), found[number]
             if isinstance(each, Skip) and each.epoch > end:
                 void = seal(encode_amendment(group, Void(number)))
-                self._write(path, pa.py_buffer(void))
+                self.objects.write(path, pa.py_buffer(void))
             else:
-                self.copy_object(path)
+                self.objects.copy_object(path)
 
     def _copy_snapshot_file(self, snapshot: Snapshot, file: DataFile) -> int:
         if not file.slices:
             return 0  # all of it is of stores that were dropped
         path = snapshot_data_path(snapshot.group, snapshot.epoch, file.name)
-        self._copy_file(path, file, f"the snapshot at {describe(snapshot.group, snapshot.epoch)}")
+        self.objects.copy_file(path, file, f"the snapshot at {describe(snapshot.group, snapshot.epoch)}")
         return file.size
 
-    def _copy_epoch(self, group: GroupName, link: Link) -> int:
-        """Copy an epoch; the bytes of its files."""
+    def _copy_epoch(self, last: Epoch, link: Link) -> int:
+        """Copy an epoch; the bytes of its files. The last commit is only kept, to be written later."""
+        group = self._group
         where = describe(group, link.epoch)
         if link.data is None:
             raise NotFound(f"The commit of {where} is missing.")
@@ -447,67 +555,22 @@ class _Copy:
             if not file.slices:
                 continue  # all of it is of stores that were dropped
             if file.content is None:
-                self._copy_file(data_path(group, file.epoch, file.name), file, where)
+                self.objects.copy_file(data_path(group, file.epoch, file.name), file, where)
             else:
                 check_slices(file, file.content, where)
         path = commit_path(group, link.epoch)
-        if link is self._last_commits.get(group):
-            self._paths.add(path)
+        if link.epoch == last:
+            self.objects.paths.add(path)
+            self.last_commit = path, link.data
         else:
-            self._write(path, link.data)
+            self.objects.write(path, link.data)
         return link.commit.nbytes
-
-    def write_last_commits(self) -> None:
-        """Write the last commit of each group. A job that still runs can commit behind it from then on, as if
-        the changelog had never been away: nothing is deleted any more.
-        """
-        for group, link in self._last_commits.items():
-            if link.data is not None:
-                self._write(commit_path(group, link.epoch), link.data)
 
     def _check_defined(self, files: Collection[DataFile], generation: int, where: str) -> None:
         """See that nothing has rows of a store whose definition was lost."""
         for store in {part.store for file in files for part in file.slices}:
             if self._source.definition_at(store, generation) is None:
                 raise NotFound(f"The definition of store {store}, of which {where} has rows, is missing.")
-
-    def _copy_file(self, path: str, file: DataFile, where: str) -> None:
-        """Copy a data file unless it is there: names are drawn at random, and objects are written whole."""
-        self._paths.add(path)
-        if self._target.exists(path):
-            return
-        data = self._source.objects.get(path)
-        if data is None:
-            raise NotFound(f"A data file of {where} is missing.")
-        check_file(file, data, where)
-        self._target.create(path, [data])
-
-    def copy_stores(self) -> None:
-        """Copy what the stores are, and which store a name means."""
-        self._source.catalog()  # It refuses what is damaged.
-        list(self._pool.map(self.copy_object, self._source.objects.list(STORES_PATH)))
-
-    def copy_object(self, path: str) -> None:
-        """Copy an object as it is."""
-        data = self._source.objects.get(path)
-        if data is None:
-            raise NotFound(f"The object {path} of the changelog is missing.")
-        self._write(path, data)
-
-    def _write(self, path: str, data: pa.Buffer) -> None:
-        """Write an object, in place of one that an earlier copy may have left."""
-        self._paths.add(path)
-        if self._target.create(path, [data]):
-            return
-        found = self._target.get(path)
-        if found is None or not found.equals(data):
-            self._target.delete([path])
-            self._target.create(path, [data])
-
-    def delete_others(self) -> None:
-        """Delete what earlier copies have written and this one has no use for."""
-        there = (path for directory in (STORES_PATH, GROUPS_PATH) for path in self._target.list(directory))
-        self._target.delete([path for path in there if path not in self._paths])
 
 
 def _first_epoch(snapshot: Snapshot | None) -> Epoch:

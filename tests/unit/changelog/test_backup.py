@@ -14,6 +14,7 @@ import pytest
 
 from engine.changelog import Changelog, Inspection, SnapshotRetention, open_appender
 from engine.changelog.backup import Progress, back_up, finished_mark, restore
+from engine.changelog.chain import EPOCHS_AT_ONCE
 from engine.changelog.layout import (
     FORMAT_PATH,
     GROUPS_PATH,
@@ -385,6 +386,28 @@ def test_epochs_may_be_dropped_under_a_copy(local: Changelog) -> None:
     append(local, [4])
     list(copy)
     assert content(backup) == content(local)
+
+
+def test_nothing_stays_of_an_attempt_that_was_given_up(local: Changelog) -> None:
+    """Epochs are dropped in the midst of those that are copied, and the backup begins at a later snapshot."""
+    append(local, range(3))
+    take_snapshot(local, *range(3))
+    local.drop(GROUP, NO_TAIL, LATER)
+    append(local, range(3, 3 + 2 * EPOCHS_AT_ONCE))
+    backup = empty_place()
+    copy = back_up(reopen_place(local), backup, {}, NOW)
+    while not any(path.endswith(".commit") for path in paths_of(backup)):
+        next(copy)
+    start = take_snapshot(local, *range(3 + 2 * EPOCHS_AT_ONCE))
+    local.drop(GROUP, NO_TAIL, LATER)
+    append(local, [1000])
+    list(copy)
+    assert content(backup) == content(local)
+    assert paths_of(backup) <= paths_of(local)
+    assert [each.faults for each in Inspection(reopen_place(backup)).read() if each.faults] == []
+    place = empty_place()
+    restore_all(backup, place, plays=start)
+    assert [each.faults for each in Inspection(reopen_place(place)).read() if each.faults] == []
 
 
 def test_a_backup_of_another_history_stays_as_it_is(local: Changelog) -> None:
