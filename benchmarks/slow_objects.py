@@ -69,6 +69,10 @@ class SlowObjects:
                 self._wait()
             yield path
 
+    def unfinished_objects(self, directory: str) -> Iterator[tuple[str, int]]:
+        """See `Objects.unfinished_objects`. An object store shows none."""
+        return iter(())
+
     def delete(self, paths: Collection[str]) -> None:
         """See `Objects.delete`."""
         self._wait(len(paths))

@@ -49,7 +49,7 @@ from engine.changelog.layout import (
     snapshot_path,
 )
 from engine.changelog.local_objects import LocalObjects
-from engine.changelog.objects import Objects
+from engine.changelog.objects import Objects, all_paths
 from engine.changelog.snapshot import Snapshot
 from engine.errors import Corrupt, InvalidInput, NotFound, Unavailable
 from engine.model.schema import Epoch, GroupName
@@ -443,7 +443,9 @@ class _Copy:
 
     def delete_others(self) -> None:
         """Delete what earlier copies have written and this one has no use for."""
-        there = (path for directory in (STORES_PATH, GROUPS_PATH) for path in self._target.list(directory))
+        there = (
+            path for directory in (STORES_PATH, GROUPS_PATH) for path in all_paths(self._target, directory)
+        )
         self._target.delete([path for path in there if path not in self._objects.paths])
 
 

@@ -43,7 +43,7 @@ from engine.changelog.layout import (
     group_path,
     path_segment,
 )
-from engine.changelog.objects import Objects
+from engine.changelog.objects import Objects, all_paths
 from engine.changelog.requests import ask_each, last_before, last_number
 from engine.changelog.rows import dropped_error, fitted_tables
 from engine.changelog.snapshots import Snapshots
@@ -390,7 +390,7 @@ class Epochs:
 
     def collect(self) -> int:
         """Delete data files that no commit names: see `Changelog.collect`."""
-        return self._delete_unnamed(list(self._objects.list(group_path(self.group))))
+        return self._delete_unnamed(list(all_paths(self._objects, group_path(self.group))))
 
     def drop(self, before: Epoch, stopping: Event | None = None) -> int:
         """Delete the epochs before another one, many at once, and their files before their commits: a crash
@@ -411,7 +411,7 @@ class Epochs:
         # A crash may have left some of those that were deleted together with the ones before the first.
         start = max(1, first - DROPPED_TOGETHER)
         files: dict[Epoch, list[str]] = defaultdict(list)
-        for path in self._objects.list(group_path(self.group)):
+        for path in all_paths(self._objects, group_path(self.group)):
             epoch = data_epoch(self.group, path)
             if epoch is not None and epoch < before:
                 files[epoch].append(path)
@@ -446,7 +446,7 @@ class Epochs:
     def collect_of(self, epochs: Iterable[Epoch]) -> int:
         """Delete what `collect` would, but only of some epochs, without a look at the others."""
         return self._delete_unnamed(
-            [path for epoch in epochs for path in self._objects.list(epoch_path(self.group, epoch))]
+            [path for epoch in epochs for path in all_paths(self._objects, epoch_path(self.group, epoch))]
         )
 
     def _delete_unnamed(self, paths: Sequence[str]) -> int:

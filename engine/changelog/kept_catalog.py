@@ -122,6 +122,10 @@ class CatalogObjects:
             return self._objects.list(directory)
         return iter([path for path in self._noted if path.startswith(f"{directory}/")])
 
+    def unfinished_objects(self, directory: str) -> Iterator[tuple[str, int]]:
+        """See `Objects.unfinished_objects`."""
+        return self._objects.unfinished_objects(directory)
+
     def put(self, path: str, chunks: Sequence[pa.Buffer]) -> None:
         """See `Objects.put`."""
         self._objects.put(path, chunks)

@@ -115,6 +115,21 @@ class LocalObjects:
 
     def list(self, directory: str) -> Iterator[str]:
         """See `Objects.list`."""
+        return (path for path in self._files(directory) if not path.endswith(TEMPORARY_SUFFIX))
+
+    def unfinished_objects(self, directory: str) -> Iterator[tuple[str, int]]:
+        """See `Objects.unfinished_objects`."""
+        for path in self._files(directory):
+            if path.endswith(TEMPORARY_SUFFIX):
+                try:
+                    yield path, (self.root / path).stat().st_mtime_ns // 1000
+                except _MISSING:
+                    continue  # it is finished by now
+                except OSError as error:
+                    raise _error_of("read", error, self.root) from error
+
+    def _files(self, directory: str) -> Iterator[str]:
+        """Paths of all files below a directory."""
         try:
             with os.scandir(self.root / directory) as found:
                 entries = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in found]
@@ -125,7 +140,7 @@ class LocalObjects:
         for name, is_directory in entries:
             path = f"{directory}/{name}"
             if is_directory:
-                yield from self.list(path)
+                yield from self._files(path)
             else:
                 yield path
 

@@ -110,6 +110,14 @@ class Objects(Protocol):
     def list(self, directory: str) -> Iterator[str]:
         """Paths of all objects below a directory, in no particular order."""
 
+    def unfinished_objects(self, directory: str) -> Iterator[tuple[str, int]]:
+        """What somebody is writing below a directory, or was when it died. None of it is an object yet.
+
+        Yields:
+            A path that `delete` takes, and when something was last written there, in microseconds as
+            `current_time` has them.
+        """
+
     def delete(self, paths: Collection[str]) -> None:
         """Remove objects; those that do not exist are ignored."""
 
@@ -204,6 +212,10 @@ class RemoteObjects:
             for entry in page:
                 yield entry["path"]
 
+    def unfinished_objects(self, directory: str) -> Iterator[tuple[str, int]]:
+        """See `Objects.unfinished_objects`. An object store removes them by itself."""
+        return iter(())
+
     def delete(self, paths: Collection[str]) -> None:
         """See `Objects.delete`."""
         wanted = list(paths)
@@ -223,6 +235,13 @@ class RemoteObjects:
         written = _translate_errors(lambda: obstore.head(self._store, path))["last_modified"]
         self.delete([path])
         return (written - _EPOCH) // timedelta(microseconds=1)
+
+
+def all_paths(objects: Objects, directory: str) -> Iterator[str]:
+    """Paths of all that is below a directory, unfinished objects too: for whoever deletes it."""
+    yield from objects.list(directory)
+    for path, _ in objects.unfinished_objects(directory):
+        yield path
 
 
 def _translate_errors(call: Callable[[], _Result]) -> _Result:

@@ -25,7 +25,7 @@ from engine.changelog.layout import (
     snapshot_path,
     snapshots_path,
 )
-from engine.changelog.objects import Objects
+from engine.changelog.objects import Objects, all_paths
 from engine.changelog.snapshot import (
     MIB,
     HostChecksums,
@@ -376,7 +376,7 @@ class Snapshots:
         newest = max(self.epochs(), default=Epoch(0))
         counting: dict[str, Epoch] = {}
         others: dict[str, Epoch] = {}
-        for path in self._objects.list(snapshots_path(self.group)):
+        for path in all_paths(self._objects, snapshots_path(self.group)):
             found = snapshot_epoch(self.group, path)
             if found is not None:
                 (counting if found[1] else others)[path] = found[0]

@@ -113,7 +113,7 @@ class Machine:
             close=self.close,
             fsync=self._sync,
             stat=self._find_by_text,
-            fstat=lambda number: self._status(self._open[number]),
+            fstat=lambda number: self.status(self._open[number]),
             preadv=self._read,
             link=self._link,
             scandir=self._list,
@@ -178,7 +178,8 @@ class Machine:
             node.changes.clear()
 
     @staticmethod
-    def _status(node: File | Directory) -> SimpleNamespace:
+    def status(node: File | Directory) -> SimpleNamespace:
+        """What `os.stat` says of something."""
         content, at = (node.content, node.written_at) if isinstance(node, File) else (b"", 0)
         return SimpleNamespace(st_size=len(content), st_mtime_ns=at)
 
@@ -244,10 +245,10 @@ class SimulatedPath:
         """Another one in its directory."""
         return self.parent / name
 
-    def stat(self) -> object:
-        """Whether it is there."""
+    def stat(self) -> SimpleNamespace:
+        """What the system says of it."""
         self.machine.step()
-        return self.machine.find(self.parts)
+        return self.machine.status(self.machine.find(self.parts))
 
     def exists(self) -> bool:
         """Whether it is there."""

@@ -295,6 +295,10 @@ class UnreliableObjects:
         self._store.counts["lagging list"] += lags
         yield from self._store.paths(directory, self._draw.randrange(MOST_LAG) if lags else 0)
 
+    def unfinished_objects(self, directory: str) -> Iterator[tuple[str, int]]:
+        """See `Objects.unfinished_objects`. An object store shows none."""
+        return iter(())
+
     def delete(self, paths: Collection[str]) -> None:
         """See `Objects.delete`. Those that are deleted together go in any order."""
         for path in self._draw.sample(list(paths), len(paths)):

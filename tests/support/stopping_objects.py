@@ -65,6 +65,10 @@ class StoppingObjects:
         """See `Objects.list`."""
         return self._objects.list(directory)
 
+    def unfinished_objects(self, directory: str) -> Iterator[tuple[str, int]]:
+        """See `Objects.unfinished_objects`."""
+        return self._objects.unfinished_objects(directory)
+
     def delete(self, paths: Collection[str]) -> None:
         """See `Objects.delete`."""
         for path in paths:

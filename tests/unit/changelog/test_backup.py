@@ -20,6 +20,7 @@ from engine.changelog.layout import (
     GROUPS_PATH,
     MARKS_PATH,
     STORES_PATH,
+    TEMPORARY_SUFFIX,
     commit_path,
     definition_path,
     mark_path,
@@ -408,6 +409,40 @@ def test_nothing_stays_of_an_attempt_that_was_given_up(local: Changelog) -> None
     place = empty_place()
     restore_all(backup, place, plays=start)
     assert [each.faults for each in Inspection(reopen_place(place)).read() if each.faults] == []
+
+
+class ChangelogBeingWritten(LocalObjects):
+    """Objects of a changelog where a store is created while it is copied: what was being written is under its
+    final name when somebody asks for it.
+    """
+
+    def get(self, path: str) -> pa.Buffer | None:
+        """See `Objects.get`."""
+        if path.endswith(TEMPORARY_SUFFIX):
+            self.delete([path])
+        return super().get(path)
+
+
+def test_a_store_may_be_created_under_a_copy(local: Changelog) -> None:
+    append(local, [1])
+    objects = local.objects
+    assert isinstance(objects, LocalObjects)
+    definition = f"{definition_path(StoreName('songs'))}.0011223344556677{TEMPORARY_SUFFIX}"
+    objects.put(definition, [pa.py_buffer(b"half")])
+    backup = empty_place()
+    list(back_up(Changelog("memory://", {}, ChangelogBeingWritten(objects.root)), backup, {}, NOW))
+    assert content(backup) == content(local)
+    assert paths_of(backup) == paths_of(local)
+
+
+def test_what_a_copy_was_writing_when_it_died_goes(local: Changelog, tmp_path: Path) -> None:
+    append(local, [1])
+    backup = Changelog.open(str(tmp_path / "backup"))
+    back_up_all(local, backup)
+    unfinished = f"{commit_path(GROUP, Epoch(2))}.0011223344556677{TEMPORARY_SUFFIX}"
+    backup.objects.put(unfinished, [pa.py_buffer(b"half")])
+    back_up_all(local, backup)
+    assert not list(backup.objects.unfinished_objects(GROUPS_PATH))
 
 
 def test_a_backup_of_another_history_stays_as_it_is(local: Changelog) -> None:

@@ -14,9 +14,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from engine.changelog import Changelog, local_objects, open_appender
+from engine.changelog.layout import GROUPS_PATH, STORES_PATH, TEMPORARY_SUFFIX
 from engine.errors import Unavailable
 from engine.model.schema import Epoch
 from tests.unit.changelog.conftest import PLAYS, read, rows
@@ -126,6 +128,23 @@ def test_a_killed_writer_leaves_whole_epochs(tmp_path: Path) -> None:
     open_appender(changelog, [PLAYS], query_ids=["q"])
     changelog.collect(PLAYS.group)
     assert list(tmp_path.rglob("*.tmp")) == []
+
+
+def test_what_is_being_written_is_no_object(local: Changelog) -> None:
+    """Nobody lists it; it may be gone the next moment."""
+    open_appender(local, [PLAYS]).append({"plays": rows(1)})
+    objects = local.objects
+    listed = sorted(path for place in (STORES_PATH, GROUPS_PATH) for path in objects.list(place))
+    unfinished = [f"{path}.0011223344556677{TEMPORARY_SUFFIX}" for path in listed]
+    for path in unfinished:
+        objects.put(path, [pa.py_buffer(b"half")])
+    now = objects.current_time()
+    assert sorted(path for place in (STORES_PATH, GROUPS_PATH) for path in objects.list(place)) == listed
+    found = [each for place in (STORES_PATH, GROUPS_PATH) for each in objects.unfinished_objects(place)]
+    assert sorted(path for path, _ in found) == unfinished
+    assert all(written_at <= now for _, written_at in found)
+    objects.delete(unfinished)
+    assert not [each for place in (STORES_PATH, GROUPS_PATH) for each in objects.unfinished_objects(place)]
 
 
 def test_a_commit_is_durable_before_it_is_visible(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -304,6 +304,9 @@ class LostAnswers:
     def list(self, directory: str) -> Iterator[str]:
         return self._inner.list(directory)
 
+    def unfinished_objects(self, directory: str) -> Iterator[tuple[str, int]]:
+        return self._inner.unfinished_objects(directory)
+
     def delete(self, paths: Collection[str]) -> None:
         self._inner.delete(paths)
 
