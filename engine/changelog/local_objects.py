@@ -48,7 +48,7 @@ class LocalObjects:
         except _MISSING:
             return None
         except OSError as error:
-            raise _error_of("read", error, self.root) from error
+            raise _error_of("read", error) from error
 
     def get_ranges(self, path: str, size: int, ranges: Sequence[tuple[int, int]]) -> list[pa.Buffer] | None:
         """See `Objects.get_ranges`."""
@@ -60,7 +60,7 @@ class LocalObjects:
         except _MISSING:
             return None
         except OSError as error:
-            raise _error_of("read", error, self.root) from error
+            raise _error_of("read", error) from error
 
     def exists(self, path: str) -> bool:
         """See `Objects.exists`."""
@@ -70,7 +70,7 @@ class LocalObjects:
         except _MISSING:
             return False
         except OSError as error:
-            raise _error_of("read", error, self.root) from error
+            raise _error_of("read", error) from error
         return True
 
     def put(self, path: str, chunks: Sequence[pa.Buffer]) -> None:
@@ -94,7 +94,7 @@ class LocalObjects:
                 with contextlib.suppress(OSError):
                     temporary.unlink(missing_ok=True)
         except OSError as error:
-            raise _error_of("written", error, self.root) from error
+            raise _error_of("written", error) from error
         if not is_created:
             return False
         try:
@@ -126,7 +126,7 @@ class LocalObjects:
                 except _MISSING:
                     continue  # it is finished by now
                 except OSError as error:
-                    raise _error_of("read", error, self.root) from error
+                    raise _error_of("read", error) from error
 
     def _files(self, directory: str) -> Iterator[str]:
         """Paths of all files below a directory."""
@@ -136,7 +136,7 @@ class LocalObjects:
         except _MISSING:
             return
         except OSError as error:
-            raise _error_of("read", error, self.root) from error
+            raise _error_of("read", error) from error
         for name, is_directory in entries:
             path = f"{directory}/{name}"
             if is_directory:
@@ -151,7 +151,7 @@ class LocalObjects:
             for target in targets:
                 target.unlink(missing_ok=True)
         except OSError as error:
-            raise _error_of("written", error, self.root) from error
+            raise _error_of("written", error) from error
         # In the order of the paths, not of a set: a seed of the simulation replays to the letter.
         for directory in dict.fromkeys(target.parent for target in targets):
             with contextlib.suppress(OSError):
@@ -172,7 +172,7 @@ class LocalObjects:
             finally:
                 path.unlink(missing_ok=True)
         except OSError as error:
-            raise _error_of("written", error, self.root) from error
+            raise _error_of("written", error) from error
 
 
 def _read(descriptor: int, start: int, end: int) -> pa.Buffer:
@@ -222,11 +222,11 @@ def _sync_directory(path: Path) -> None:
         os.close(descriptor)
 
 
-def _error_of(done: str, error: OSError, root: Path) -> LivestateError:
+def _error_of(done: str, error: OSError) -> LivestateError:
     if error.errno in _FULL:
         return LimitExceeded(
-            f"The disk of the changelog at {root} is full ({os.strerror(error.errno)}): nothing was "
-            "committed there; free some space and try again."
+            f"The disk of the changelog is full ({os.strerror(error.errno)}): nothing can be written there; "
+            "free some space and try again."
         )
     return _unavailable(done, error)
 

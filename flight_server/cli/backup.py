@@ -11,7 +11,7 @@ from rich.progress import Progress as Bar
 
 from engine.changelog import Changelog
 from engine.changelog.backup import Progress, back_up, finished_mark, restore
-from engine.errors import InvalidInput
+from engine.errors import InvalidInput, LimitExceeded
 from engine.model.quantities import human_bytes
 from engine.model.schema import Epoch, GroupName
 from flight_server.cli.render import human_seconds, terminal
@@ -30,7 +30,7 @@ def run_backup(changelog: Changelog, backup: Changelog, epochs: Mapping[GroupNam
         for group, epoch in (before.epochs or {}).items():
             if epochs.get(group, epoch) < epoch:
                 _say(f"{group}: back to epoch {epochs[group]:,}; the backup had it up to epoch {epoch:,}.")
-    _show_copy(back_up(changelog, backup, epochs, time.time_ns() // 1000))
+    _show_copy(back_up(changelog, backup, epochs, time.time_ns() // 1000), backup)
     _say(f"{backup.uri} has the backup.")
 
 
@@ -40,7 +40,7 @@ def run_restore(backup: Changelog, changelog: Changelog, epochs: Mapping[GroupNa
     Raises:
         LivestateError: See `engine.changelog.backup.restore`.
     """
-    _show_copy(restore(backup, changelog, epochs))
+    _show_copy(restore(backup, changelog, epochs), changelog)
     _say(f"{changelog.uri} has the changelog: start jobs and hosts on it.")
 
 
@@ -61,7 +61,15 @@ def parse_epochs(texts: Sequence[str]) -> dict[GroupName, Epoch]:
     return epochs
 
 
-def _show_copy(copy: Iterator[Progress]) -> None:
+def _show_copy(copy: Iterator[Progress], place: Changelog) -> None:
+    try:
+        _show_progress(copy)
+    except LimitExceeded as error:
+        # Of two disks it is that of the copy: the other one is only read.
+        raise LimitExceeded(f"{place.uri}: {error.message}") from error
+
+
+def _show_progress(copy: Iterator[Progress]) -> None:
     console = terminal(stderr=True)
     columns = (
         TextColumn("{task.description}", markup=False),

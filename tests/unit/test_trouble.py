@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -36,6 +36,11 @@ KINDS = {
     and issubclass(kind, LivestateError)
     and not issubclass(kind, Cancelled | InvalidInput | NotFound)
 }
+ERRORS = {
+    name
+    for name, kind in vars(engine.errors).items()
+    if isinstance(kind, type) and issubclass(kind, LivestateError)
+} | KINDS
 SAID = ("silence", "disputes", "rebuild_reason", "alone_reason", "problem", "_UNKNOWN")
 """Where sentences are kept, beside those of errors."""
 CALLERS = {
@@ -60,6 +65,15 @@ CALLERS = {
 HOLE = "…"
 
 
+TOLD_OF_PLACES = {
+    "engine/changelog/backup.py": "livestate backup and restore, which were given the places",
+    "engine/changelog/objects.py": "whoever gives the URI, as a host starts or on the command line",
+    "engine/replica/directory_inspection.py": "livestate verify, which was given the places",
+}
+"""Files with sentences that name places, and who alone is shown them."""
+_HOLES_WITH_PLACES = {"root", "uri", "path", "directory", "filename"}
+
+
 def _template(node: ast.expr) -> str | None:
     """A sentence with holes where names and numbers stand."""
     match node:
@@ -71,10 +85,32 @@ def _template(node: ast.expr) -> str | None:
             return None
 
 
+def _raised_sentences(room: str) -> Iterator[tuple[str, ast.JoinedStr]]:
+    """Files, and the sentences with holes that errors are made of in them."""
+    for file in _files_of(room):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ERRORS:
+                values = (*node.args, *(each.value for each in node.keywords))
+                for part in (part for value in values for part in ast.walk(value)):
+                    if isinstance(part, ast.JoinedStr):
+                        yield str(file.relative_to(ROOT)), part
+
+
+def _names_in_holes(sentence: ast.JoinedStr) -> Iterator[str]:
+    for node in ast.walk(sentence):
+        match node:
+            case ast.Name(id=name) | ast.Attribute(attr=name):
+                yield name
+
+
+def _files_of(room: str) -> Sequence[Path]:
+    return [ROOT / room] if room.endswith(".py") else sorted((ROOT / room).rglob("*.py"))
+
+
 def _sentences() -> Iterator[tuple[str, str]]:
     """Files, and the sentences in them that somebody can be shown."""
     for room in ROOMS:
-        for file in [ROOT / room] if room.endswith(".py") else sorted((ROOT / room).rglob("*.py")):
+        for file in _files_of(room):
             name = str(file.relative_to(ROOT))
             for node in ast.walk(ast.parse(file.read_text())):
                 match node:
@@ -146,6 +182,17 @@ def test_every_problem_has_an_entry(file: str, sentence: str) -> None:
     assert _is_for_callers(file, sentence) or any(entry.search(sentence) for entry in ENTRIES.values()), (
         "Add an entry to docs/trouble.md, or say in CALLERS who is shown it."
     )
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_no_sentence_tells_clients_where_something_is_on_this_machine(room: str) -> None:
+    """Who gave the place to a command line is told of it, and the log of a host is. A client is not."""
+    told = [
+        f"{name}: {ast.unparse(sentence)}"
+        for name, sentence in _raised_sentences(room)
+        if name not in TOLD_OF_PLACES and _HOLES_WITH_PLACES & set(_names_in_holes(sentence))
+    ]
+    assert not told, "Say what it is instead of where; see TOLD_OF_PLACES."
 
 
 def test_no_entry_and_no_caller_is_left_over() -> None:

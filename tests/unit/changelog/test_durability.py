@@ -19,7 +19,9 @@ import pytest
 
 from engine.changelog import Changelog, local_objects, open_appender
 from engine.changelog.layout import GROUPS_PATH, STORES_PATH, TEMPORARY_SUFFIX
-from engine.errors import Unavailable
+from engine.changelog.local_objects import LocalObjects
+from engine.changelog.objects import Objects
+from engine.errors import LimitExceeded, Unavailable
 from engine.model.schema import Epoch
 from tests.unit.changelog.conftest import PLAYS, read, rows
 
@@ -97,7 +99,7 @@ def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
     assert done.stderr == ""
     lines = done.stdout.splitlines()
     assert len(lines) == 3
-    assert all(line.startswith(f"The disk of the changelog at {tmp_path} is full") for line in lines[:2])
+    assert all(line.startswith("The disk of the changelog is full") for line in lines[:2])
     assert lines[2] == "3"
     changelog = Changelog.open(str(tmp_path))
     assert [read(changelog, epoch) for epoch in (1, 2, 3)] == [[], [(1, "t", 1)], [(2, "t", 1)]]
@@ -204,6 +206,40 @@ def test_a_root_that_cannot_be_a_directory(tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match=r"directory cannot be written \(File exists\)") as raised:
         open_appender(changelog, [PLAYS])
     assert str(tmp_path) not in raised.value.message
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EIO])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda objects: objects.get("FORMAT"),
+        lambda objects: objects.get_ranges("FORMAT", 1, [(0, 1)]),
+        lambda objects: objects.exists("FORMAT"),
+        lambda objects: objects.put("groups/a", []),
+        lambda objects: objects.create("groups/a", []),
+        lambda objects: objects.settle("FORMAT"),
+        lambda objects: list(objects.list("groups")),
+        lambda objects: list(objects.unfinished_objects("groups")),
+        lambda objects: objects.delete(["FORMAT"]),
+        lambda objects: objects.current_time(),
+    ],
+)
+def test_no_failure_tells_clients_where_the_changelog_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: Callable[[Objects], object], number: int
+) -> None:
+    open_appender(Changelog.open(str(tmp_path)), [PLAYS])
+
+    def fail(path: object, *_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number), str(path))
+
+    for function in ("open", "scandir", "stat"):
+        monkeypatch.setattr(os, function, fail)
+    for method in ("open", "unlink"):
+        monkeypatch.setattr(Path, method, fail)
+    with pytest.raises((LimitExceeded, Unavailable)) as raised:
+        call(LocalObjects(tmp_path))
+    assert os.strerror(number) in raised.value.message
+    assert tmp_path.name not in raised.value.message
 
 
 def test_a_relative_path_stays_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -400,7 +400,7 @@ def test_a_full_disk_leaves_no_part(tmp_path: Path) -> None:
     assert done.stderr == ""
     *refusals, left, songs = done.stdout.splitlines()
     assert len(refusals) == 2
-    assert all(line.startswith(f"The disk of the changelog at {tmp_path} is full") for line in refusals)
+    assert all(line.startswith("The disk of the changelog is full") for line in refusals)
     assert (left, songs) == ("[]", "[0, 1, 2]")
 
 

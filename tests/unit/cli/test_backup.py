@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import shutil
 from pathlib import Path
 
@@ -92,6 +93,23 @@ def test_epochs_that_are_not_there(
 def test_epochs_that_are_none(changelog: Path, tmp_path: Path, arguments: list[str], message: str) -> None:
     refused = livestate("backup", tmp_path / "backup", "--changelog", changelog, *arguments)
     assert (refused.exit_code, refused.stderr.splitlines()[-1]) == (2, f"Error: {message}")
+
+
+def test_the_disk_that_is_full_is_named(changelog: Path, tmp_path: Path) -> None:
+    """There are two: no file of that of the copy can have more than a few bytes."""
+    made = livestate("backup", tmp_path / "backup", "--changelog", changelog)
+    assert made.exit_code == 0
+    found = []
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
+    try:
+        found.append(livestate("backup", tmp_path / "other", "--changelog", changelog))
+        found.append(livestate("restore", tmp_path / "backup", "--changelog", tmp_path / "other"))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    for refused in found:
+        assert refused.exit_code == 1
+        assert f"{tmp_path / 'other'}: The disk of the changelog is full" in refused.stderr
 
 
 def test_a_place_that_is_taken(changelog: Path) -> None:
