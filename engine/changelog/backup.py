@@ -32,6 +32,7 @@ from engine.changelog.data_files import check_file
 from engine.changelog.epochs import DROPPED
 from engine.changelog.inspection import lost_groups
 from engine.changelog.layout import (
+    DATA_DIRECTORY_MARKER,
     FORMAT_PATH,
     GROUPS_PATH,
     MARKS_PATH,
@@ -42,6 +43,7 @@ from engine.changelog.layout import (
     data_path,
     dropped_path,
     group_path,
+    is_root_name,
     is_snapshot_piece,
     mark_number,
     mark_path,
@@ -58,6 +60,8 @@ MARK_FORMAT = 1
 _REQUESTS = 8
 """Requests at once: an object store takes some 20 ms for each, however small."""
 _MAX_RACES = 5
+_OF_FILE_SYSTEM = "lost+found"
+"""The root of some file systems has it from the beginning."""
 
 
 @dataclass(frozen=True)
@@ -211,6 +215,7 @@ def _prepare_place(place: Changelog, marks: _Marks, identity: str) -> Mark | Non
     """
     mark = marks.newest_mark()
     if mark is None:
+        _check_no_others(place)
         if not _is_empty(place.objects):
             raise InvalidInput(_taken_place(place))
         marks.write(Mark(identity))
@@ -240,6 +245,25 @@ def _root(place: Changelog) -> str:
     """Where a changelog is, the same for all names of a directory."""
     objects = place.objects
     return str(objects.root.resolve()) if isinstance(objects, LocalObjects) else place.uri.rstrip("/")
+
+
+def _check_no_others(place: Changelog) -> None:
+    """Refuse a directory that has what no copy of a changelog has: it is a host's, or somebody else's."""
+    objects = place.objects
+    if not isinstance(objects, LocalObjects):
+        return
+    names = objects.root_names()
+    if DATA_DIRECTORY_MARKER in names:
+        raise InvalidInput(
+            f"{place.uri} is the data directory of a host: choose an empty place; nothing was written there."
+        )
+    others = [name for name in names if not is_root_name(name) and name != _OF_FILE_SYSTEM]
+    others += [path for path in objects.list(MARKS_PATH) if not mark_number(path)]
+    if others:
+        raise InvalidInput(
+            f"{place.uri} has {others[0]}, which is of no changelog: choose an empty place; nothing was "
+            "written there."
+        )
 
 
 def _is_empty(place: Objects) -> bool:

@@ -38,8 +38,14 @@ MARKS_PATH = "backup"
 CLOCK_PATH = "clock"
 TEMPORARY_SUFFIX = ".tmp"
 """Ends the name of a local file that is being written; nothing else ends so."""
+DATA_DIRECTORY_MARKER = "livestate.json"
+"""What a host's data directory has, and no changelog."""
 
 _DEFINITION = re.compile(r"/definition(?:-(\d{10}))?\.json\Z", re.ASCII)
+_ROOT_NAME = re.compile(
+    rf"({FORMAT_PATH}|{STORES_PATH}|{GROUPS_PATH}|{MARKS_PATH}|{CLOCK_PATH})"
+    rf"|({FORMAT_PATH}|{CLOCK_PATH})\.[0-9a-f]+{re.escape(TEMPORARY_SUFFIX)}"
+)
 _COMMIT_SUFFIX = ".commit"
 _DROPPED = "dropped.json"
 _FLOORS = "floors"
@@ -80,6 +86,11 @@ def path_segment(name: str) -> str:
         return encoded
     whole = re.sub("%.?$", "", encoded[:_KEPT_OF_LONG])
     return whole + "~" + hashlib.sha256(name.encode()).hexdigest()
+
+
+def is_root_name(name: str) -> bool:
+    """Whether a name directly below the root is one that a changelog or a backup has there."""
+    return _ROOT_NAME.fullmatch(name) is not None
 
 
 def definition_path(store: StoreName, incarnation: int = 0) -> str:

@@ -144,6 +144,16 @@ class LocalObjects:
             else:
                 yield path
 
+    def root_names(self) -> Sequence[str]:
+        """Names of all that is directly below the root, in order, whoever has put it there."""
+        try:
+            with os.scandir(self.root) as found:
+                return sorted(entry.name for entry in found)
+        except _MISSING:
+            return []
+        except OSError as error:
+            raise _error_of("read", error) from error
+
     def delete(self, paths: Collection[str]) -> None:
         """See `Objects.delete`. Directories that it leaves empty go too."""
         targets = [self.root / path for path in paths]

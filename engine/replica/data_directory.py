@@ -8,11 +8,10 @@ import os
 from pathlib import Path
 
 from engine.changelog.kept_catalog import KeptCatalog
-from engine.changelog.layout import FORMAT_PATH, STORES_PATH
+from engine.changelog.layout import DATA_DIRECTORY_MARKER, FORMAT_PATH, STORES_PATH
 from engine.errors import Corrupt, InvalidInput, LimitExceeded, Unavailable
 
 DIRECTORY_FORMAT = 1
-_MARKER = "livestate.json"
 _CATALOG = "catalog.json"
 _FULL = frozenset([errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
 
@@ -50,7 +49,7 @@ def _mark(directory: Path, changelog: str) -> None:
     try:
         directory.mkdir(parents=True, exist_ok=True)
         document = json.dumps({"format": DIRECTORY_FORMAT, "changelog": changelog})
-        _write_durably(directory / _MARKER, document.encode())
+        _write_durably(directory / DATA_DIRECTORY_MARKER, document.encode())
     except OSError as error:
         if error.errno in _FULL:
             raise LimitExceeded(
@@ -94,7 +93,7 @@ def check_no_changelog(directory: Path) -> None:
 
 def is_data_directory(directory: Path) -> bool:
     """Whether a host has marked a directory as its own."""
-    return (directory / _MARKER).exists()
+    return (directory / DATA_DIRECTORY_MARKER).exists()
 
 
 def owner_of(directory: Path) -> str:
@@ -103,7 +102,7 @@ def owner_of(directory: Path) -> str:
     Raises:
         Corrupt: The mark cannot be read, or is of a format that this version does not know.
     """
-    marker = directory / _MARKER
+    marker = directory / DATA_DIRECTORY_MARKER
     try:
         document = json.loads(marker.read_text())
         if document["format"] != DIRECTORY_FORMAT:

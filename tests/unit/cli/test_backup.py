@@ -10,9 +10,13 @@ import pyarrow as pa
 import pytest
 
 from engine.changelog import Changelog, append_table
+from engine.changelog.backup import restore
+from engine.changelog.local_objects import LocalObjects
 from engine.model.schema import define_store
+from engine.replica.data_directory import claim
 from flight_server.client.client import Client
 from flight_server.host.host import Host, HostOptions
+from tests.support.stopping_objects import Stopped, StoppingObjects
 from tests.support.waiting import wait_until
 from tests.unit.cli.conftest import livestate
 
@@ -93,6 +97,57 @@ def test_epochs_that_are_not_there(
 def test_epochs_that_are_none(changelog: Path, tmp_path: Path, arguments: list[str], message: str) -> None:
     refused = livestate("backup", tmp_path / "backup", "--changelog", changelog, *arguments)
     assert (refused.exit_code, refused.stderr.splitlines()[-1]) == (2, f"Error: {message}")
+
+
+def test_a_directory_of_a_host_or_of_others_is_no_empty_place(changelog: Path, tmp_path: Path) -> None:
+    backup, hosts, others = tmp_path / "backup", tmp_path / "host's", tmp_path / "others"
+    assert livestate("backup", backup, "--changelog", changelog).exit_code == 0
+    claim(hosts, Changelog.open(str(changelog)).identity())
+    (others / "backup").mkdir(parents=True)
+    (others / "backup" / "notes.txt").write_text("mine")
+    for place, message in (
+        (
+            hosts,
+            f"{hosts} is the data directory of a host: choose an empty place; nothing was written there.",
+        ),
+        (others, f"{others} has backup/notes.txt, which is of no changelog: choose an empty place"),
+    ):
+        before = sorted(place.rglob("*"))
+        for command in (
+            ("restore", backup, "--changelog", place),
+            ("backup", place, "--changelog", changelog),
+        ):
+            refused = livestate(*command)
+            assert refused.exit_code == 1
+            assert message in refused.stderr
+        assert sorted(place.rglob("*")) == before
+    (others / "notes.txt").write_text("mine")
+    refused = livestate("restore", backup, "--changelog", others)
+    assert f"{others} has notes.txt, which is of no changelog" in refused.stderr
+
+
+def test_what_a_file_system_and_dead_commands_have_left_counts_for_nothing(
+    changelog: Path, tmp_path: Path
+) -> None:
+    backup, place = tmp_path / "backup", tmp_path / "place"
+    (backup / "lost+found").mkdir(parents=True)
+    (place / "lost+found").mkdir(parents=True)
+    for name in ("FORMAT", "clock"):
+        (place / f"{name}.0011223344556677.tmp").write_bytes(b"half")
+    assert livestate("backup", backup, "--changelog", changelog).exit_code == 0
+    assert livestate("restore", backup, "--changelog", place).exit_code == 0
+    assert (place / "FORMAT").exists()
+
+
+def test_what_comes_beside_a_restore_does_not_end_it(changelog: Path, tmp_path: Path) -> None:
+    backup, place = tmp_path / "backup", tmp_path / "place"
+    assert livestate("backup", backup, "--changelog", changelog).exit_code == 0
+    dying = Changelog(str(place), {}, StoppingObjects(LocalObjects(place), 5))
+    with pytest.raises(Stopped):
+        list(restore(Changelog.open(str(backup)), dying, {}))
+    (place / "notes.txt").write_text("mine")
+    assert livestate("restore", backup, "--changelog", place).exit_code == 0
+    assert (place / "FORMAT").exists()
 
 
 def test_the_disk_that_is_full_is_named(changelog: Path, tmp_path: Path) -> None:
