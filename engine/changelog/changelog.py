@@ -18,7 +18,14 @@ from engine.changelog.epochs import NO_STORES, Epochs
 from engine.changelog.history import History
 from engine.changelog.identity import create_identity, read_identity
 from engine.changelog.kept_catalog import CatalogObjects, KeptCatalog
-from engine.changelog.layout import GROUPS_PATH, STORES_PATH, group_path
+from engine.changelog.layout import (
+    CLOCK_PATH,
+    GROUPS_PATH,
+    MARKS_PATH,
+    STORES_PATH,
+    group_path,
+    is_root_name,
+)
 from engine.changelog.local_objects import LocalObjects
 from engine.changelog.objects import Objects, open_objects
 from engine.changelog.snapshot import Snapshot, SnapshotRetention, droppable_before
@@ -28,6 +35,9 @@ from engine.changelog.writer import Writer, check_no_other_job
 from engine.errors import Corrupt, InvalidInput, NotFound
 from engine.model.migration import Change
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName, check_name
+
+_ABANDONED_AFTER = 3_600_000_000
+"""Microseconds. A file is written in seconds."""
 
 
 @dataclass(frozen=True)
@@ -607,6 +617,28 @@ class Changelog:
             Unavailable: The changelog cannot be reached.
         """
         return self._epochs(group).collect()
+
+    def collect_unfinished(self, now: int) -> int:
+        """Delete what processes that died were writing, wherever that is, once it is an hour old. Safe at any
+        time: whoever is still writing it is told that this did not succeed, and that only.
+
+        Args:
+            now: The time, microseconds since 1970 UTC.
+
+        Returns:
+            How many files were deleted.
+
+        Raises:
+            Unavailable: The changelog cannot be reached.
+        """
+        old = [
+            path
+            for directory in ("", STORES_PATH, GROUPS_PATH, MARKS_PATH, CLOCK_PATH)
+            for path, written_at in self.objects.unfinished_objects(directory)
+            if written_at < now - _ABANDONED_AFTER and (directory or is_root_name(path))
+        ]
+        self.objects.delete(old)
+        return len(old)
 
     def snapshots(self, group: GroupName) -> Snapshots:
         """The snapshots of a group."""

@@ -119,7 +119,7 @@ class LocalObjects:
 
     def unfinished_objects(self, directory: str) -> Iterator[tuple[str, int]]:
         """See `Objects.unfinished_objects`."""
-        for path in self._files(directory):
+        for path in self._files(directory) if directory else self.root_names():
             if path.endswith(TEMPORARY_SUFFIX):
                 try:
                     yield path, (self.root / path).stat().st_mtime_ns // 1000

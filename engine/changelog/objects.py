@@ -113,6 +113,10 @@ class Objects(Protocol):
     def unfinished_objects(self, directory: str) -> Iterator[tuple[str, int]]:
         """What somebody is writing below a directory, or was when it died. None of it is an object yet.
 
+        Args:
+            directory: The directory. Of the root, which is "", only what is in it itself: other directories
+                that are there may be other people's.
+
         Yields:
             A path that `delete` takes, and when something was last written there, in microseconds as
             `current_time` has them.

@@ -58,8 +58,8 @@ def collect(
     have made dispensable.
 
     The former are what crashed or fenced jobs left; the latter go by themselves whenever hosts have made a
-    snapshot. What dropped stores have left goes, too. Works on the store GROUPS named, or on all. It is safe
-    while jobs and hosts run.
+    snapshot. What dropped stores have left goes, too. Works on the store GROUPS named, or on all; then files
+    that killed commands were writing go as well, an hour later. It is safe while jobs and hosts run.
 
     \b
     Example:
@@ -85,6 +85,9 @@ def collect(
             f"{quantity(dropped.epochs + removed.epochs, 'epoch')} and "
             f"{quantity(dropped.snapshots + removed.snapshots, 'snapshot')} dropped"
         )
+    unfinished = 0 if groups else opened.collect_unfinished(time.time_ns() // 1000)
+    if unfinished:
+        click.echo(f"all: {quantity(unfinished, 'unfinished file')} deleted")
 
 
 _epochs_option = click.option(

@@ -149,6 +149,42 @@ def test_what_is_being_written_is_no_object(local: Changelog) -> None:
     assert not [each for place in (STORES_PATH, GROUPS_PATH) for each in objects.unfinished_objects(place)]
 
 
+def test_what_killed_commands_were_writing_is_collected(local: Changelog) -> None:
+    """Wherever it is; not what somebody may be writing, nor what is not the changelog's."""
+    open_appender(local, [PLAYS]).append({"plays": rows(1)})
+    root = Path(local.uri)
+    names = [
+        "FORMAT",
+        "clock",
+        "clock/0011/first",
+        "backup/0000000001.json",
+        "stores/plays/definition.json",
+        "stores/plays/switches/0000000001.json",
+        "groups/plays/00000000000000000003.commit",
+        "groups/plays/00000000000000000009/task-0.arrow",
+        "groups/plays/dropped.json",
+        "groups/plays/migrations/0000000001.json",
+        "groups/plays/floors/0000000001.json",
+        "groups/plays/snapshots/00000000000000000002.snapshot",
+        "groups/plays/snapshots/00000000000000000002/plays-0.arrow",
+    ]
+    young = [f"{name}.8899aabbccddeeff{TEMPORARY_SUFFIX}" for name in names]
+    old = [f"{name}.0011223344556677{TEMPORARY_SUFFIX}" for name in names]
+    others = [f"notes{TEMPORARY_SUFFIX}", f"notes/of mine{TEMPORARY_SUFFIX}"]
+    now = local.objects.current_time()
+    before = [path for path in root.rglob("*") if path.is_file()]
+    for name in (*young, *old, *others):
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"half")
+        if name not in young:
+            os.utime(path, (0, now / 1e6 - 3601))
+    assert local.collect_unfinished(now) == len(old)
+    left = {path for path in root.rglob("*") if path.is_file()}
+    assert left == {*before, *(root / name for name in (*young, *others))}
+    assert local.collect_unfinished(now) == 0
+
+
 def test_a_commit_is_durable_before_it_is_visible(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[tuple[str, str]] = []
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import subprocess
 import sys
 import tempfile
@@ -496,6 +497,14 @@ def test_collect_counts_what_it_deletes(tmp_path: Path, changelog: Changelog) ->
         livestate("collect", "--changelog", tmp_path / "changelog").stdout
         == "t: 0 files deleted, 0 epochs and 0 snapshots dropped\n"
     )
+    unfinished = tmp_path / "changelog" / "FORMAT.0011223344556677.tmp"
+    unfinished.write_bytes(b"half")
+    os.utime(unfinished, (0, 0))
+    assert (
+        livestate("collect", "--changelog", tmp_path / "changelog").stdout
+        == "t: 0 files deleted, 0 epochs and 0 snapshots dropped\nall: 1 unfinished file deleted\n"
+    )
+    assert not unfinished.exists()
     unknown = livestate("collect", "nope", "--changelog", tmp_path / "changelog")
     assert (unknown.exit_code, unknown.stderr) == (1, "Error: There is no store group nope; there are t.\n")
 
