@@ -14,7 +14,7 @@ from engine.changelog.codec import RowsByPartition
 from engine.changelog.commit import BEFORE_FIRST, Commit, DataFile
 from engine.changelog.decisions import UNKNOWN_AUTHOR, Author, Decision
 from engine.changelog.definitions import Definitions
-from engine.changelog.epochs import NO_STORES, Epochs
+from engine.changelog.epochs import NO_STORES, Epochs, Gap
 from engine.changelog.history import History
 from engine.changelog.identity import create_identity, read_identity
 from engine.changelog.kept_catalog import CatalogObjects, KeptCatalog
@@ -351,6 +351,32 @@ class Changelog:
             Unavailable: The changelog cannot be reached.
         """
         return self._epochs(group).newest_epoch(known)
+
+    def newest_listed_epoch(self, group: GroupName, known: Epoch = BEFORE_FIRST) -> Epoch:
+        """As `newest_epoch`; where commits behind that were lost, the newest epoch behind them. One listing
+        more.
+
+        Raises:
+            Unavailable: The changelog cannot be reached.
+        """
+        return self._epochs(group).newest_listed_epoch(known)
+
+    def find_gap(self, group: GroupName, newest: Epoch) -> Gap | None:
+        """Where commits of a group were lost behind an epoch that seems to be the newest; None where none
+        were. One listing.
+
+        Raises:
+            Unavailable: The changelog cannot be reached.
+        """
+        return self._epochs(group).find_gap(newest)
+
+    def listed_behind(self, group: GroupName, epoch: Epoch) -> Epoch | None:
+        """The first epoch of a group behind another one that a listing shows; None where there is none.
+
+        Raises:
+            Unavailable: The changelog cannot be reached.
+        """
+        return self._epochs(group).listed_behind(epoch)
 
     def committed_epochs(self, group: GroupName) -> list[Epoch]:
         """The epochs of a group that have a commit, in order; those that gave way to a snapshot have none.

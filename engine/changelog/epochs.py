@@ -8,8 +8,9 @@ import json
 import secrets
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import takewhile
 from threading import Event
 from typing import Any
 
@@ -47,7 +48,7 @@ from engine.changelog.objects import Objects, all_paths
 from engine.changelog.requests import ask_each, last_before, last_number
 from engine.changelog.rows import dropped_error, fitted_tables
 from engine.changelog.snapshots import Snapshots
-from engine.errors import NotFound, Unavailable
+from engine.errors import Corrupt, NotFound, Unavailable
 from engine.model.migration import convert_rows
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
 
@@ -60,6 +61,27 @@ DROPPED = pa.py_buffer(seal(json.dumps({"format": DROPPED_FORMAT}, indent=1).enc
 NO_STORES: Mapping[StoreName, StoreDefinition] = {}
 Wants = Callable[[StoreName, PartitionId], bool]
 _MAX_LOOKS = 3
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Commits of a store group that were lost, though later ones are there.
+
+    Attributes:
+        group: The store group.
+        first: The first epoch whose commit is missing.
+        following: An epoch behind it that has one.
+        newest: The newest epoch that has one, unless more are missing.
+    """
+
+    group: GroupName
+    first: Epoch
+    following: Epoch
+    newest: Epoch
+
+    def error(self) -> Corrupt:
+        """Why nobody goes on behind the gap."""
+        return missing_commit(self.group, self.first)
 
 
 class Epochs:
@@ -115,6 +137,46 @@ class Epochs:
         newest = Epoch(last_number(self.is_committed, known, self._objects.requests_at_once))
         self._settle(newest)
         return newest
+
+    def find_gap(self, newest: Epoch) -> Gap | None:
+        """Where commits were lost behind an epoch, so that it only seems to be the newest. One listing.
+
+        Args:
+            newest: What `newest_epoch` has found.
+
+        Returns:
+            The gap; None where no commit is listed behind the epoch, or the next one is there.
+
+        Raises:
+            Unavailable: The changelog cannot be reached.
+        """
+        following = self.listed_behind(newest)
+        if following is None or self.is_committed(newest + 1):
+            return None
+        if not (self.is_whole() and self.holds(newest)):
+            return None  # it is being restored, or what follows was dropped
+        return Gap(self.group, Epoch(newest + 1), following, self._last_epoch_from(following))
+
+    def listed_behind(self, epoch: Epoch) -> Epoch | None:
+        """The first epoch behind another one that a listing shows; None where there is none. Mostly that is
+        one request: commits and the data files of epochs are listed before all else.
+        """
+        paths = self._objects.list(group_path(self.group), commit_path(self.group, epoch))
+        epochs = (commit_epoch(self.group, path) for path in takewhile(self._is_of_epoch, paths))
+        found = next((each for each in epochs if each > epoch), None)
+        # A list may show what is not there any more.
+        return found if found is not None and self.is_committed(found) else None
+
+    def _is_of_epoch(self, path: str) -> bool:
+        return bool(commit_epoch(self.group, path)) or data_epoch(self.group, path) is not None
+
+    def newest_listed_epoch(self, known: Epoch = BEFORE_FIRST) -> Epoch:
+        """As `newest_epoch`; where commits behind that were lost, the newest epoch behind them. One listing
+        more.
+        """
+        newest = self.newest_epoch(known)
+        gap = self.find_gap(newest)
+        return newest if gap is None else gap.newest
 
     def committed_epochs(self) -> list[Epoch]:
         """The epochs that have a commit, in order: one listing of all that the group has."""
@@ -468,6 +530,14 @@ class Epochs:
             return list(paths) if epoch < max(self.snapshots.epochs(), default=BEFORE_FIRST) else []
         named = {data_path(self.group, file.epoch, file.name) for file in commit.files}
         return [path for path in paths if path not in named]
+
+
+def missing_commit(group: GroupName, epoch: Epoch) -> Corrupt:
+    """Why nobody goes on at an epoch whose commit was lost, unlike those of later ones."""
+    return Corrupt(
+        f"The commit of {describe(group, epoch)} is missing, though later ones are there: restore the "
+        "changelog from a backup."
+    )
 
 
 def _slices_table(batches: Sequence[pa.RecordBatch]) -> pa.Table:

@@ -116,11 +116,12 @@ class CatalogObjects:
         """See `Objects.get_ranges`."""
         return self._objects.get_ranges(path, size, ranges)
 
-    def list(self, directory: str) -> Iterator[str]:
+    def list(self, directory: str, behind: str = "") -> Iterator[str]:
         """See `Objects.list`."""
         if not self._is_away:
-            return self._objects.list(directory)
-        return iter([path for path in self._noted if path.startswith(f"{directory}/")])
+            return self._objects.list(directory, behind)
+        noted = sorted(path for path in self._noted if path.startswith(f"{directory}/"))
+        return (path for path in noted if path > behind)
 
     def unfinished_objects(self, directory: str) -> Iterator[tuple[str, int]]:
         """See `Objects.unfinished_objects`."""

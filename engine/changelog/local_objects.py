@@ -113,9 +113,9 @@ class LocalObjects:
         except OSError as error:
             raise _unavailable("written", error) from error
 
-    def list(self, directory: str) -> Iterator[str]:
+    def list(self, directory: str, behind: str = "") -> Iterator[str]:
         """See `Objects.list`."""
-        return (path for path in self._files(directory) if not path.endswith(TEMPORARY_SUFFIX))
+        return (path for path in self._files(directory, behind) if not path.endswith(TEMPORARY_SUFFIX))
 
     def unfinished_objects(self, directory: str) -> Iterator[tuple[str, int]]:
         """See `Objects.unfinished_objects`."""
@@ -128,19 +128,24 @@ class LocalObjects:
                 except OSError as error:
                     raise _error_of("read", error) from error
 
-    def _files(self, directory: str) -> Iterator[str]:
-        """Paths of all files below a directory."""
+    def _files(self, directory: str, behind: str = "") -> Iterator[str]:
+        """Paths of all files below a directory, as `list` gives them."""
         try:
             with os.scandir(self.root / directory) as found:
-                entries = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in found]
+                entries = [f"{entry.name}{'/' * entry.is_dir(follow_symlinks=False)}" for entry in found]
         except _MISSING:
             return
         except OSError as error:
             raise _error_of("read", error) from error
-        for name, is_directory in entries:
-            path = f"{directory}/{name}"
-            if is_directory:
-                yield from self._files(path)
+        paths = [f"{directory}/{name}" for name in entries]
+        if behind:
+            # A directory may have what sorts behind a path within it.
+            paths = sorted(
+                path for path in paths if path > behind or (path.endswith("/") and behind.startswith(path))
+            )
+        for path in paths:
+            if path.endswith("/"):
+                yield from self._files(path[:-1], behind)
             else:
                 yield path
 

@@ -107,8 +107,13 @@ class Objects(Protocol):
     def settle(self, path: str) -> None:
         """Make sure that an object that was seen outlives a loss of power."""
 
-    def list(self, directory: str) -> Iterator[str]:
-        """Paths of all objects below a directory, in no particular order."""
+    def list(self, directory: str, behind: str = "") -> Iterator[str]:
+        """Paths of all objects below a directory, in no particular order.
+
+        Args:
+            directory: The directory.
+            behind: Only those that sort behind this path; in their order then, as far as the store lists so.
+        """
 
     def unfinished_objects(self, directory: str) -> Iterator[tuple[str, int]]:
         """What somebody is writing below a directory, or was when it died. None of it is an object yet.
@@ -209,9 +214,9 @@ class RemoteObjects:
     def settle(self, path: str) -> None:
         """See `Objects.settle`. An object store shows only what is durable."""
 
-    def list(self, directory: str) -> Iterator[str]:
+    def list(self, directory: str, behind: str = "") -> Iterator[str]:
         """See `Objects.list`."""
-        pages = iter(obstore.list(self._store, directory))
+        pages = iter(obstore.list(self._store, directory, offset=behind or None))
         while (page := _translate_errors(lambda: next(pages, None))) is not None:
             for entry in page:
                 yield entry["path"]

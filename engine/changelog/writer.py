@@ -110,7 +110,8 @@ class Writer:
             InvalidInput: `writer_id` is empty or not printable; or a job has written the group, and it is not
                 to be taken over; or the group's stores have a retention, and the clock of this machine cannot
                 be believed.
-            Corrupt: The newest epoch does not follow the one before it.
+            Corrupt: The newest epoch does not follow the one before it; or the commit behind it was lost, and
+                later ones are there.
             Unavailable: The changelog cannot be reached, or other writers keep winning the race.
         """
         if not writer_id or not writer_id.isprintable():
@@ -124,6 +125,9 @@ class Writer:
             if newest and before is None:
                 newest = Epoch(0)  # snapshots have made it dispensable since it was found
                 continue
+            gap = epochs.find_gap(newest)
+            if gap is not None:
+                raise gap.error()  # another history would begin in it
             if before is not None:
                 _check_follows(before, _read_undamaged(epochs, Epoch(newest - 1)))
             if before is not None and not take_over:

@@ -30,7 +30,7 @@ class Source(Enum):
     UNSURE = "a snapshot may be the better way, or the only one"
     SNAPSHOT = "a snapshot is being read"
     COMMITS = "the commits that follow lead on"
-    BLOCKED = "the next commit is damaged"
+    BLOCKED = "the next commit is damaged, or was lost"
 
 
 class Track(Enum):
@@ -158,7 +158,7 @@ class CatchUpState:
         return self._replace_source(track, Source.UNSURE)
 
     def block(self, track: Track) -> CatchUpState:
-        """The next commit is damaged.
+        """The next commit is damaged, or was lost.
 
         Args:
             track: For which partitions.
@@ -173,9 +173,15 @@ class CatchUpState:
             clock: The time, in seconds that never go back.
             is_doubted: Whether there is a sign that the changelog is another one.
         """
-        if not is_doubted and clock - self.doubted_at < SECONDS_BETWEEN_DOUBTS:
+        if not self.is_in_doubt(clock, is_doubted=is_doubted):
             return self
         return replace(self.doubt_commits(Track.MAIN), doubted_at=clock)
+
+    def is_in_doubt(self, clock: float, *, is_doubted: bool = False) -> bool:
+        """Whether it is to be looked what there is, where nothing follows; the arguments are those of
+        `await_news`.
+        """
+        return is_doubted or clock - self.doubted_at >= SECONDS_BETWEEN_DOUBTS
 
     def _replace_source(self, track: Track, source: Source) -> CatchUpState:
         return replace(self, main=source) if track is Track.MAIN else replace(self, late=source)

@@ -322,6 +322,8 @@ class FollowedGroup:
             return True
         self._catch_up.publish_unpublished()
         commits = self._catch_up.look_ahead(Track.MAIN)
+        if not commits:
+            self._catch_up.check_for_loss(looked_at)
         self._catch_up.note_commits(commits, looked_at)
         if is_quick and self._main.nbytes_ahead > QUICK_BYTES:
             self._has_large_epoch = True
@@ -409,6 +411,7 @@ class FollowedGroup:
             late.request_compaction()
             self._reporter.report(self._catch_up.state)
         elif late.epoch < self._main.epoch:
+            self._catch_up.check_for_late_loss()
             # What the others have read was dropped since.
             self._catch_up.doubt_commits(Track.LATE)
             return False

@@ -164,7 +164,7 @@ class GroupCatchUp:
             return True
         if self.state.stage is not Stage.WAITING:
             return False
-        newest = self._changelog.newest_epoch(self._group)
+        newest = self._changelog.newest_listed_epoch(self._group)
         commit = self._changelog.read_commit(self._group, newest) if newest else None
         return commit is not None and definition.since <= commit.generation
 
@@ -229,13 +229,14 @@ class GroupCatchUp:
         )
 
     def _newest_committed(self, opened: Mapping[PartitionKey, PartitionStore]) -> Epoch:
-        """The newest epoch in the changelog. One that has left it leads to nothing, so it is looked for from
-        the beginning then.
+        """The newest epoch in the changelog, also where commits before it were lost: what is older is not to
+        be taken for the newest. One that has left it leads to nothing, so it is looked for from the beginning
+        then.
         """
         looked_at = self._setup.now()
         known = min((store.applied for store in opened.values()), default=Epoch(0))
         is_there = known > 0 and self._changelog.holds(self._group, known)
-        newest = self._changelog.newest_epoch(self._group, known if is_there else Epoch(0))
+        newest = self._changelog.newest_listed_epoch(self._group, known if is_there else Epoch(0))
         self.reporter.note_look(looked_at, self.reporter.unread_since)
         return newest
 
@@ -485,6 +486,47 @@ class GroupCatchUp:
             self.partitions.main.meter.aim(last, commits[-1].written)
         else:
             self.measure_rest(Track.MAIN)
+
+    def check_for_loss(self, looked_at: int) -> None:
+        """See, where nothing follows, that no commit was lost that others follow: now and then, and while
+        later epochs are known.
+
+        Args:
+            looked_at: As for `note_commits`.
+
+        Raises:
+            Corrupt: One was.
+            Unavailable: The changelog cannot be reached.
+        """
+        is_doubted = self.state.is_in_doubt(self._setup.clock(), is_doubted=self.is_doubted)
+        if is_doubted or self.partitions.main.epoch < self.reporter.newest_known:
+            self._check_for_gap(Track.MAIN, looked_at)
+
+    def check_for_late_loss(self) -> None:
+        """See, where late partitions are not at the others' epoch and nothing follows, that no commit was
+        lost.
+
+        Raises:
+            Corrupt: One was.
+            Unavailable: The changelog cannot be reached.
+        """
+        self._check_for_gap(Track.LATE, None)
+
+    def _check_for_gap(self, track: Track, looked_at: int | None) -> None:
+        gap = self._changelog.find_gap(self._group, self.partitions.cohort(track).epoch)
+        if gap is None:
+            return
+        self.state = self.state.block(track)
+        if looked_at is not None:
+            self.alone_reason = ""
+            # The lost commit is of after that; the one behind it may be of much later.
+            unread_since = self.publisher.committed_at
+            if unread_since is None:
+                following = self._changelog.read_commit(self._group, gap.following)
+                unread_since = None if following is None else following.committed_at
+            self.reporter.note_epoch(gap.newest)
+            self.reporter.note_look(looked_at, unread_since)
+        raise gap.error()
 
     def await_news(self) -> None:
         """Take note that nothing follows."""

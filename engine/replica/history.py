@@ -207,7 +207,7 @@ def diverged_partitions(
         LivestateError: The changelog cannot be read.
     """
     digests: dict[Epoch, str | None] = {}
-    newest = changelog.newest_epoch(group)
+    newest = changelog.newest_listed_epoch(group)
     found = []
     for store in partitions:
         if not store.applied:

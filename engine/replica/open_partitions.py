@@ -188,7 +188,7 @@ class OpenPartitions:
         try:
             return self._definition_at(store, generation)
         except Corrupt:
-            newest = self._changelog.newest_epoch(self._group)
+            newest = self._changelog.newest_listed_epoch(self._group)
             commit = self._changelog.read_commit(self._group, newest) if newest else None
             if commit is None or commit.generation >= generation:
                 raise

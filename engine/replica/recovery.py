@@ -7,8 +7,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from engine.changelog import Changelog, Snapshot
+from engine.changelog.epochs import missing_commit
 from engine.changelog.snapshot import EPOCH_WEIGHT, Mark
-from engine.errors import Corrupt, Unavailable
+from engine.errors import Corrupt, LivestateError, Unavailable
 from engine.model.schema import Epoch, GroupName
 from engine.replica.history import check_same, diverged_error, is_first_behind
 
@@ -34,7 +35,7 @@ def snapshots_to_try(
         The snapshots, the newest first; none where the commits are the way to go on.
 
     Raises:
-        Corrupt: The commits that follow are gone, and there is no snapshot.
+        Corrupt: The commits that follow are gone, and there is no snapshot; or that of this epoch was lost.
         DivergedError: The changelog has another commit of this epoch, or does not come so far.
         LivestateError: The changelog cannot be reached.
     """
@@ -65,6 +66,9 @@ def check_next_commit(changelog: Changelog, group: GroupName, epoch: Epoch) -> N
         LivestateError: The changelog cannot be reached.
     """
     if not _is_next_there(changelog, group, epoch):
+        gap = changelog.find_gap(group, epoch)
+        if gap is not None:
+            raise gap.error()
         raise Corrupt(
             f"Store group {group} cannot be brought beyond epoch {epoch}: the epochs behind it have given "
             "way to snapshots, and no snapshot can be read any more; restore the changelog from a backup."
@@ -110,6 +114,7 @@ def commit_time(changelog: Changelog, group: GroupName, epoch: Epoch) -> int | N
 
     Raises:
         DivergedError: The changelog does not come so far.
+        Corrupt: It comes further, and this epoch was lost.
         Unavailable: The changelog cannot be reached.
     """
     commit = changelog.read_commit(group, epoch) if epoch else None
@@ -133,11 +138,13 @@ def _check_epoch(changelog: Changelog, group: GroupName, epoch: Epoch, digest: s
     check_same(commit, digest)
 
 
-def _loss_error(changelog: Changelog, group: GroupName, epoch: Epoch) -> Unavailable:
+def _loss_error(changelog: Changelog, group: GroupName, epoch: Epoch) -> LivestateError:
     """Why partitions do not go on from an epoch that the changelog has not got, and no later snapshot."""
-    if changelog.newest_epoch(group) > epoch:
+    if changelog.floor(group) > epoch:
         return Unavailable(
             f"Epoch {epoch} of store group {group}, which this host has reached, was dropped, and the "
             "snapshot that has its rows is not listed yet: the host tries again."
         )
+    if changelog.listed_behind(group, epoch) is not None:
+        return missing_commit(group, epoch)
     return diverged_error(group, epoch)

@@ -24,19 +24,21 @@ def group_status(changelog: Changelog, group: FollowedGroup, problem: str, now: 
     """
     view = group.view
     newest = view.epoch if view else Epoch(0)
+    report, _ = group.reported
+    # Of what cannot be looked up, as the next commit is damaged or was lost, this is known.
+    unread_seconds = 0.0 if report.unread_since is None else max(0.0, (now - report.unread_since) / 1e6)
     lags: dict[Epoch, float] = {}
     try:
-        newest = changelog.newest_epoch(group.group, group.epoch)
+        # Behind a commit that was lost there may be more than follows without a gap.
+        newest = max(changelog.newest_epoch(group.group, group.epoch), report.newest_known)
         # What is being built waits for what follows the epoch that it has come to, though nothing can be
         # read yet.
         reached = {group.epoch_of(name) if view else group.epoch for name in group.definitions}
-        lags = {epoch: _lag_seconds(changelog, group.group, epoch, newest, now) for epoch in reached}
+        found = {epoch: _lag_seconds(changelog, group.group, epoch, newest, now) for epoch in reached}
+        lags = {epoch: lag for epoch, lag in found.items() if lag is not None}
     except Exception as error:  # noqa: BLE001 - of one group; what is known of it is told all the same
         problem = problem or problem_of("The changelog", error)
     skipped = _skipped_epochs(changelog, group.group)
-    report, _ = group.reported
-    # Of what cannot be looked up, as the next commit is damaged, this is known.
-    unread_seconds = 0.0 if report.unread_since is None else max(0.0, (now - report.unread_since) / 1e6)
     if report.building is not None and not problem:
         problem = f"The store is being built on this host; {progress_in_words(report.building)}."
     # Of the view, not of the group: that may have come to new stores since.
@@ -90,7 +92,11 @@ def _skipped_epochs(changelog: Changelog, group: GroupName) -> str:
         return error.message
 
 
-def _lag_seconds(changelog: Changelog, group: GroupName, epoch: Epoch, newest: Epoch, now: int) -> float:
-    """The age of the first commit behind an epoch; 0 where there is none."""
-    waiting = changelog.read_commit(group, Epoch(epoch + 1)) if newest > epoch else None
-    return max(0.0, (now - waiting.committed_at) / 1e6) if waiting else 0.0
+def _lag_seconds(
+    changelog: Changelog, group: GroupName, epoch: Epoch, newest: Epoch, now: int
+) -> float | None:
+    """The age of the first commit behind an epoch; 0 where there is none, None where it was lost."""
+    if newest <= epoch:
+        return 0.0
+    waiting = changelog.read_commit(group, Epoch(epoch + 1))
+    return None if waiting is None else max(0.0, (now - waiting.committed_at) / 1e6)

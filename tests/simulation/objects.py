@@ -288,12 +288,13 @@ class UnreliableObjects:
         """See `Objects.settle`."""
         self._store.objects.settle(path)
 
-    def list(self, directory: str) -> Iterator[str]:
+    def list(self, directory: str, behind: str = "") -> Iterator[str]:
         """See `Objects.list`."""
         self._send()
         lags = self._store.can_lag and self._has_trouble()
         self._store.counts["lagging list"] += lags
-        yield from self._store.paths(directory, self._draw.randrange(MOST_LAG) if lags else 0)
+        found = self._store.paths(directory, self._draw.randrange(MOST_LAG) if lags else 0)
+        yield from (path for path in found if path > behind)
 
     def unfinished_objects(self, directory: str) -> Iterator[tuple[str, int]]:
         """See `Objects.unfinished_objects`. An object store shows none."""

@@ -24,9 +24,9 @@ class LaggingObjects(LocalObjects):
 
     hides: Callable[[str], bool] = _hide_nothing
 
-    def list(self, directory: str) -> Iterator[str]:
+    def list(self, directory: str, behind: str = "") -> Iterator[str]:
         """See `Objects.list`."""
-        return (path for path in super().list(directory) if not self.hides(path.lstrip("/")))
+        return (path for path in super().list(directory, behind) if not self.hides(path.lstrip("/")))
 
 
 def lagging_changelog(root: Path, hides: Callable[[str], bool]) -> Changelog:

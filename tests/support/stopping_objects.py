@@ -61,9 +61,9 @@ class StoppingObjects:
         """See `Objects.settle`."""
         self._objects.settle(path)
 
-    def list(self, directory: str) -> Iterator[str]:
+    def list(self, directory: str, behind: str = "") -> Iterator[str]:
         """See `Objects.list`."""
-        return self._objects.list(directory)
+        return self._objects.list(directory, behind)
 
     def unfinished_objects(self, directory: str) -> Iterator[tuple[str, int]]:
         """See `Objects.unfinished_objects`."""

@@ -8,7 +8,9 @@ import pyarrow as pa
 import pytest
 
 from engine.changelog import Changelog, decode_file, encode_file, open_appender, partition_rows
-from engine.errors import InvalidInput, NotFound
+from engine.changelog.epochs import Gap
+from engine.changelog.layout import FORMAT_PATH, commit_path
+from engine.errors import Corrupt, InvalidInput, NotFound
 from engine.model.schema import TOMBSTONE_COLUMN, Epoch, GroupName, PartitionId, StoreName, define_store
 from tests.unit.changelog.conftest import PLAYS, flat, read, rows
 
@@ -274,3 +276,52 @@ def test_rows_that_do_not_fit_are_never_stored(reopen: Reopen) -> None:
         changelog.stage(PLAYS.group, writer.next_epoch, {StoreName("away"): {PartitionId(0): good}}, task="0")
     assert reopen().newest_epoch(PLAYS.group) == 1
     assert writer.append({PLAYS.name: {PartitionId(0): good}}).epoch == 2
+
+
+def test_what_sorts_behind_a_path_is_listed(reopen: Reopen) -> None:
+    objects = reopen().objects
+    paths = ["g/1.commit", "g/1/a", "g/1/b/c", "g/2.commit", "g/2/a", "g/s/1", "g/s/2"]
+    for path in reversed(paths):
+        objects.put(path, [pa.py_buffer(b"x")])
+    objects.put("h/1", [pa.py_buffer(b"x")])
+    for number, path in enumerate(paths):
+        assert list(objects.list("g", path)) == paths[number + 1 :]
+    assert list(objects.list("g", "g/0.commit")) == paths
+    assert list(objects.list("g", "g/1/b/a")) == paths[2:]
+    assert sorted(objects.list("g")) == paths
+
+
+def test_a_gap_is_found(reopen: Reopen) -> None:
+    changelog, group = reopen(), PLAYS.group
+    changelog.create_store(PLAYS)
+    writer = changelog.writer(group, "w")
+    while writer.epoch < 9:
+        writer.append({})
+    assert [changelog.find_gap(group, Epoch(known)) for known in range(10)] == [None] * 10
+    changelog.objects.delete([commit_path(group, Epoch(lost)) for lost in (4, 5, 7)])
+    assert reopen().newest_epoch(group) == 3
+    assert reopen().find_gap(group, Epoch(3)) == Gap(group, Epoch(4), Epoch(6), Epoch(6))
+    assert reopen().newest_listed_epoch(group, Epoch(2)) == 6
+    assert reopen().find_gap(group, Epoch(6)) == Gap(group, Epoch(7), Epoch(8), Epoch(9))
+    with pytest.raises(Corrupt, match="The commit of epoch 4 of store group plays is missing, though later"):
+        reopen().writer(group, "w")
+    writer.append({})  # who has begun before goes on
+    changelog.objects.delete([commit_path(group, Epoch(lost)) for lost in range(4, 11)])
+    assert reopen().find_gap(group, Epoch(3)) is None
+    assert reopen().writer(group, "w").epoch == 4
+
+
+def test_what_was_dropped_or_is_being_restored_is_no_gap(reopen: Reopen) -> None:
+    changelog, group = reopen(), PLAYS.group
+    changelog.create_store(PLAYS)
+    writer = changelog.writer(group, "w")
+    while writer.epoch < 9:
+        writer.append({})
+    whole = changelog.objects.get(FORMAT_PATH)
+    assert whole is not None
+    changelog.objects.delete([commit_path(group, Epoch(4)), FORMAT_PATH])
+    assert reopen().find_gap(group, Epoch(3)) is None
+    changelog.objects.put(FORMAT_PATH, [whole])
+    assert reopen().find_gap(group, Epoch(3)) is not None
+    changelog._epochs(group).drop(Epoch(6))
+    assert [reopen().find_gap(group, Epoch(known)) for known in range(1, 10)] == [None] * 9

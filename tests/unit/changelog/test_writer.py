@@ -301,8 +301,8 @@ class LostAnswers:
     def settle(self, path: str) -> None:
         self._inner.settle(path)
 
-    def list(self, directory: str) -> Iterator[str]:
-        return self._inner.list(directory)
+    def list(self, directory: str, behind: str = "") -> Iterator[str]:
+        return self._inner.list(directory, behind)
 
     def unfinished_objects(self, directory: str) -> Iterator[tuple[str, int]]:
         return self._inner.unfinished_objects(directory)

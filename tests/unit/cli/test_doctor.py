@@ -198,7 +198,7 @@ class Overwriting:
         self._objects.create(path, chunks)
         return True
 
-    def list(self, directory: str) -> Iterator[str]:
+    def list(self, directory: str, behind: str = "") -> Iterator[str]:
         return iter(())
 
 
