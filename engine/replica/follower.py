@@ -218,7 +218,11 @@ class Follower:
             How far it is.
         """
         groups = list(self._groups.values())
-        return self._scrubber.begin({group.group: list(group.partitions) for group in groups}, rate_bytes)
+        return self._scrubber.begin(
+            {group.group: list(group.partitions) for group in groups},
+            rate_bytes,
+            {each.group: each.unopened_partitions(self._unopened.get(each.group, ())) for each in groups},
+        )
 
     def cancel_scrub(self) -> ScrubStatus:
         """End the scrub that runs, if any does; how far it is."""

@@ -146,6 +146,18 @@ class FollowedGroup:
         """All open partition stores."""
         return self._partitions.opened.stores()
 
+    def unopened_partitions(self, new: Iterable[StoreDefinition]) -> Collection[PartitionKey]:
+        """The partitions that this host holds of the group's stores, and of new ones, and that are not open.
+        For any thread.
+        """
+        stores = {**self._definitions.found, **{each.name: each for each in new}}
+        held = {
+            (name, number)
+            for name, definition in stores.items()
+            for number in self._definitions.held_partitions(definition)
+        }
+        return held.difference(store.identity for store in self.partitions)
+
     @property
     def file_need(self) -> FileNeed:
         """The files that the open partitions take."""

@@ -6,20 +6,21 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from threading import Event, Lock, Thread
 
 from engine.errors import LivestateError
 from engine.model.schema import GroupName
 from engine.replica.failures import log_failure
-from engine.replica.partition_keys import partition_names
+from engine.replica.partition_keys import PartitionKey, partition_names
 from engine.state.damage import DamagedError
 from engine.state.partition import PartitionStore
 
 _log = logging.getLogger(__name__)
 
 MIB = 1 << 20
+NONE_UNOPENED: Mapping[GroupName, Collection[PartitionKey]] = {}
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class ScrubStatus:
         is_running: Whether it goes on.
         is_cancelled: Whether it was ended before its time.
         partitions: How many partitions there are to read.
-        partitions_done: How many are read.
+        partitions_done: How many are read, or cannot be.
         bytes: Arrow bytes of their segments when it began.
         bytes_done: Arrow bytes that are read.
         damaged: What was found, a sentence each.
@@ -90,13 +91,17 @@ class Scrubber:
         return bool(every) and not self._status.is_running and time.monotonic() - self._ended_at >= every
 
     def begin(
-        self, partitions: Mapping[GroupName, Sequence[PartitionStore]], rate_bytes: float | None = None
+        self,
+        partitions: Mapping[GroupName, Sequence[PartitionStore]],
+        rate_bytes: float | None = None,
+        unopened: Mapping[GroupName, Collection[PartitionKey]] = NONE_UNOPENED,
     ) -> ScrubStatus:
         """Begin a scrub, unless one runs.
 
         Args:
             partitions: What is to be read, by store group.
             rate_bytes: Arrow bytes a second at most; None for the host's option.
+            unopened: Partitions of the host that are not open, so that they cannot be read.
 
         Returns:
             How far the one that runs is.
@@ -105,12 +110,19 @@ class Scrubber:
             if self._status.is_running or self._is_stopped:
                 return self._status
             stores = [(group, store) for group, held in partitions.items() for store in held]
+            unread = tuple(
+                f"{partition_names([key])} of group {group}: it is not open; see the host's problems."
+                for group, keys in unopened.items()
+                for key in sorted(keys)
+            )
             self._ending.clear()
             self._status = ScrubStatus(
                 self._status.number + 1,
                 is_running=True,
-                partitions=len(stores),
+                partitions=len(stores) + len(unread),
+                partitions_done=len(unread),
                 bytes=sum(store.version.nbytes for _, store in stores),
+                unread=unread,
             )
             rate = self._options.rate_bytes if rate_bytes is None else rate_bytes
             self._thread = Thread(target=self._run, args=(stores, rate), name="scrub", daemon=True)

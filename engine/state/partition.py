@@ -101,7 +101,8 @@ class PartitionStore:
             self._open(definition.name, partition, cache, definition_at or (lambda generation: definition))
         except BaseException:
             # Whatever it is: a RocksDB that stays open cannot be opened again, and so not be tried again.
-            self._storage.close()
+            with suppress(LivestateError):
+                self._storage.close()
             raise
 
     def _open(

@@ -80,6 +80,10 @@ disk meets first.
 """
 _ONLY_FAMILY = "default"
 """RocksDB's name for the column family that there always is."""
+_CURRENT = "CURRENT"
+"""The file with which RocksDB begins to read a directory."""
+_MISSING_FILE = "IO error: No such file or directory"
+_OWN_LOCK = "lock hold by current process"
 _CONFIG = "rocksdict-config.json"
 """Where rocksdict writes down how it has opened a directory."""
 
@@ -88,25 +92,31 @@ SharedOptions = Options
 
 
 @contextmanager
-def _translate_errors() -> Iterator[None]:
-    """Give RocksDB's failures a kind: rocksdict raises plain `Exception`, no narrower class, with RocksDB's
-    status as its text.
+def _translate_errors(path: Path) -> Iterator[None]:
+    """Give the failures of a RocksDB in a directory a kind: rocksdict raises plain `Exception`, no narrower
+    class, with RocksDB's status as its text.
     """
     try:
         yield
     except Exception as error:
         if type(error) is not Exception and not isinstance(error, DbClosedError | OSError):
             raise  # a defect of the caller's, not a failure of RocksDB
-        raise _translate_status(str(error)) from error
+        raise _translate_status(str(error), path) from error
 
 
-def _translate_status(status: str) -> LivestateError:
+def _translate_status(status: str, path: Path) -> LivestateError:
     if "No space left" in status or "File too large" in status or "quota" in status.lower():
         return LimitExceeded(
             "The disk of the data directory is full; free space on it, and the host goes on by itself."
         )
     if status.startswith("Corruption") or "checksum mismatch" in status.lower():
         return damage_error("RocksDB")
+    if status.startswith(_MISSING_FILE) and (path / _CURRENT).is_file():
+        return damage_error("RocksDB")  # one of its files was lost; where all are gone, the disk may be away
+    if _OWN_LOCK in status:
+        return Unavailable(
+            "A partition's RocksDB is still being closed by this host: the host tries again by itself."
+        )
     if "lock" in status.lower() and "LOCK" in status:
         return Unavailable(
             "A partition's RocksDB is open in another process; stop the other host, or give this one a data "
@@ -140,7 +150,7 @@ class Rocks:
         self.damage = ""
         self._path = path
         self._settings = settings = _rocks_options(options) if shared is None else shared
-        with _translate_errors(), ExitStack() as unless_opened:
+        with _translate_errors(path), ExitStack() as unless_opened:
             if is_read_only:
                 # rocksdict writes down how it opens a directory, whatever it is opened for.
                 links = unless_opened.enter_context(_links_to(path))
@@ -171,7 +181,7 @@ class Rocks:
                 raise Unavailable("A partition was closed on this host; ask again.")
             self._calls += 1
         try:
-            with _translate_errors():
+            with _translate_errors(self._path):
                 yield self._db
         finally:
             with self._change:
@@ -252,7 +262,7 @@ class Rocks:
                 with suppress(Exception):
                     # It says once more what has failed.
                     self._db.close()
-                with _translate_errors():
+                with _translate_errors(self._path):
                     self._db = _open(self._path, self._settings)
                 self._openings += 1
                 self._has_failed = False
@@ -303,15 +313,19 @@ class Rocks:
         """All pairs whose key starts with a prefix, in key order."""
         with self._database() as database:
             cursor = database.iter()
-        with _translate_errors():
-            cursor.seek(prefix)
-            while cursor.valid():
-                key, value = cursor.key(), cursor.value()
-                if not key.startswith(prefix):
-                    return
-                yield key, value
-                cursor.next()
-            cursor.status()
+        try:
+            with _translate_errors(self._path):
+                cursor.seek(prefix)
+                while cursor.valid():
+                    key, value = cursor.key(), cursor.value()
+                    if not key.startswith(prefix):
+                        return
+                    yield key, value
+                    cursor.next()
+                cursor.status()
+        finally:
+            # It keeps RocksDB open, and an error that somebody keeps has what is named here.
+            del cursor
 
     def beginnings(self, length: int, within: Range | None = None) -> Sequence[bytes]:
         """The first bytes of all keys, each once and in order; what is shorter, as a whole.
@@ -324,17 +338,20 @@ class Rocks:
         found: list[bytes] = []
         with self._database() as database:
             cursor = database.iter()
-            cursor.seek(low)
-            while cursor.valid():
-                key = cursor.key()
-                if high is not None and key >= high:
-                    break
-                found.append(key[:length])
-                following = key_behind(found[-1], length)
-                if following is None:
-                    break
-                cursor.seek(following)
-            cursor.status()
+            try:
+                cursor.seek(low)
+                while cursor.valid():
+                    key = cursor.key()
+                    if high is not None and key >= high:
+                        break
+                    found.append(key[:length])
+                    following = key_behind(found[-1], length)
+                    if following is None:
+                        break
+                    cursor.seek(following)
+                cursor.status()
+            finally:
+                del cursor  # as in `pairs`
         return found
 
     def figures(self) -> Mapping[str, int]:
@@ -348,7 +365,7 @@ class Rocks:
         with self._change:
             self._is_closed = True
             self._change.wait_for(lambda: not self._calls)
-        with _translate_errors(), self._resources:
+        with _translate_errors(self._path), self._resources:
             try:
                 self._db.close()
             except Exception:

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -91,7 +92,16 @@ def lose_current(path: Path) -> None:
     (path / "CURRENT").write_bytes(b"")
 
 
-HARMS = {
+def lose_files(path: Path, pattern: str) -> None:
+    found = list(path.glob(pattern))
+    assert found
+    for file in found:
+        file.unlink()
+
+
+HARMS: Mapping[str, Callable[[Path], None]] = {
+    "lost table": partial(lose_files, pattern="*.sst"),
+    "lost MANIFEST": partial(lose_files, pattern="MANIFEST-*"),
     "lost delta": change(lose_delta),
     "gained delta": change(gain_delta),
     "lost segment": change(lose_segment),
@@ -121,6 +131,27 @@ def test_a_damaged_partition_is_put_aside_and_built_again(
         assert amounts(follower) == AMOUNTS
         wait_until(lambda: not follower.report()[0][GROUP].problem)
     assert (tmp_path / "data" / ASIDE / where / "CURRENT").exists()
+
+
+@pytest.mark.parametrize("pattern", ["*.blob", "MANIFEST-*"])
+def test_a_lost_file_of_long_values_is_damage(
+    changelog: Changelog, tmp_path: Path, pattern: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """RocksDB opens a file of blobs when it reads from it, and keeps its directory locked until all is let go
+    of that reads.
+    """
+    options = replace(OPTIONS, state=StateOptions())
+    rows = pa.table({"account": range(20_000), "amount": range(20_000)})
+    newest = open_appender(changelog, [ACCOUNTS]).append({"accounts": rows}).epoch
+    with run_follower(changelog, tmp_path / "data", options) as follower:
+        assert follower.wait_for(GROUP, newest, WAIT_SECONDS)
+    lose_files(tmp_path / "data" / "bank" / "accounts" / str(DAMAGED), pattern)
+    with run_follower(changelog, tmp_path / "data", options) as follower:
+        assert follower.wait_for(GROUP, newest, WAIT_SECONDS)
+        assert amounts(follower) == {number: number for number in range(20_000)}
+        wait_until(lambda: not follower.report()[0][GROUP].problem)
+    assert "What the disk of this host had of accounts/0 is damaged (RocksDB)" in caplog.text
+    assert "open in another process" not in caplog.text
 
 
 def test_the_rest_is_served_meanwhile(changelog: Changelog, tmp_path: Path) -> None:

@@ -8,6 +8,8 @@ import pytest
 
 from engine.changelog import Changelog, append_table
 from engine.model.schema import define_store
+from engine.state.rocks import Rocks
+from engine.state.state_options import StateOptions
 from flight_server.cli.scrub import progress_text
 from flight_server.client.client import Client
 from flight_server.host.host import Host, HostOptions
@@ -59,6 +61,24 @@ def test_damage_is_named_and_mended(options: HostOptions) -> None:
         wait_until(lambda: livestate("scrub", "--uri", host.uri).exit_code == 0)
         rows = client.query("SELECT count(*) AS n, sum(song_id) AS s FROM songs").read_all().to_pylist()
         assert rows == [{"n": 3, "s": 6}]
+
+
+def test_what_is_not_open_is_not_read(options: HostOptions) -> None:
+    with start_host(options):
+        pass
+    held = Rocks(options.data / "songs" / "songs" / "0", StateOptions())
+    host = Host(options)
+    host.start()
+    try:
+        found = livestate("scrub", "--uri", host.uri)
+        assert found.exit_code == 1
+        assert "songs/0 of group songs: it is not open" in found.stdout
+        assert "(could not be read)" in found.stdout
+        held.close()
+        wait_until(host.is_ready)
+        assert livestate("scrub", "--uri", host.uri).exit_code == 0
+    finally:
+        host.stop()
 
 
 def test_a_scrub_is_cancelled(options: HostOptions) -> None:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from threading import Event
 
 import pytest
 
-from engine.errors import Unavailable
+from engine.errors import LivestateError, Unavailable
+from engine.state.damage import DamagedError
 from engine.state.rocks import Rocks, shared_options
 from engine.state.state_options import MIB, StateOptions
 from tests.support.waiting import wait_until
@@ -82,6 +85,74 @@ def test_it_is_closed_while_others_read(tmp_path: Path) -> None:
             storage.close()
             for refusal in refusals:
                 assert "ask again" in refusal.result(60)
+
+
+def lose_file(directory: Path, pattern: str) -> None:
+    with closing(Rocks(directory, StateOptions())) as rocks:
+        rocks.write([(b"a", VALUE), (b"b", VALUE)])
+        rocks.flush()
+    (file,) = directory.glob(pattern)
+    file.unlink()
+
+
+def test_a_lost_file_is_damage(tmp_path: Path) -> None:
+    lose_file(tmp_path / "db", "*.blob")
+    for _ in range(2):
+        with closing(Rocks(tmp_path / "db", StateOptions())) as rocks:
+            with pytest.raises(DamagedError):
+                rocks.get(b"a")
+            with pytest.raises(DamagedError):
+                list(rocks.pairs(b""))
+    lose_file(tmp_path / "other", "MANIFEST-*")
+    with pytest.raises(DamagedError):
+        Rocks(tmp_path / "other", StateOptions())
+
+
+def test_a_directory_that_is_gone_is_not_damaged(tmp_path: Path) -> None:
+    """The disk may be away."""
+    lose_file(tmp_path / "db", "*.blob")
+    rocks = Rocks(tmp_path / "db", StateOptions())
+    (tmp_path / "db").rename(tmp_path / "away")
+    with pytest.raises(Unavailable, match=r"does not answer \(IO error\)"):
+        rocks.get(b"a")
+    (tmp_path / "away").rename(tmp_path / "db")
+    with pytest.raises(DamagedError):
+        rocks.get(b"a")
+    rocks.close()
+
+
+def test_an_error_that_is_kept_keeps_nothing_open(tmp_path: Path) -> None:
+    lose_file(tmp_path / "db", "*.blob")
+    kept = []
+    for _ in range(3):
+        rocks = Rocks(tmp_path / "db", StateOptions())
+        try:
+            list(rocks.pairs(b""))
+        except DamagedError as error:
+            kept.append(error)
+        with suppress(LivestateError):
+            rocks.close()
+    assert len(kept) == 3
+
+
+def test_it_is_said_who_has_a_directory_open(tmp_path: Path) -> None:
+    rocks = Rocks(tmp_path / "db", StateOptions())
+    with pytest.raises(Unavailable, match="still being closed by this host"):
+        Rocks(tmp_path / "db", StateOptions())
+    rocks.close()
+    program = (
+        "import sys; from pathlib import Path; from engine.state.rocks import Rocks; "
+        "from engine.state.state_options import StateOptions; "
+        "rocks = Rocks(Path(sys.argv[1]), StateOptions()); print('open', flush=True); input(); rocks.close()"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path / "db")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "open\n"
+        with pytest.raises(Unavailable, match="is open in another process"):
+            Rocks(tmp_path / "db", StateOptions())
+        other.communicate("\n")
+    Rocks(tmp_path / "db", StateOptions()).close()
 
 
 def test_nothing_is_opened_behind_its_end(tmp_path: Path) -> None:
