@@ -128,7 +128,7 @@ class Writer:
             gap = epochs.find_gap(newest)
             if gap is not None:
                 raise gap.error()  # another history would begin in it
-            if before is not None:
+            if before is not None and not _has_snapshot_of(epochs, before):
                 _check_follows(before, _read_undamaged(epochs, Epoch(newest - 1)))
             if before is not None and not take_over:
                 check_no_other_job(before, query_ids)
@@ -486,6 +486,15 @@ def _read_undamaged(epochs: Epochs, epoch: Epoch) -> Commit | None:
         return epochs.read(epoch) if epoch else None
     except Corrupt:
         return None
+
+
+def _has_snapshot_of(epochs: Epochs, commit: Commit) -> bool:
+    """Whether there is a snapshot at a commit, so that nothing is read of what is before."""
+    try:
+        snapshot = epochs.snapshots.read(commit.epoch)
+    except Corrupt:
+        return False
+    return snapshot is not None and snapshot.digest == commit.digest
 
 
 def _check_follows(commit: Commit, before: Commit | None) -> None:

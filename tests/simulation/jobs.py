@@ -35,6 +35,7 @@ class Job:
 
     Attributes:
         acknowledged: Digests of the commits that it knows to be there.
+        is_refused: Whether it was told at last that the log is no more what it wrote.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class Job:
         has_more_files: bool = False,
     ) -> None:
         self.acknowledged: list[str] = []
+        self.is_refused = False
         self._name = name
         self._store = store
         self._draw = draw
@@ -79,9 +81,11 @@ class Job:
             now: The time, microseconds since 1970 UTC.
         """
         self._objects.trouble = trouble
+        self.is_refused = False
         try:
             self._write_batch(now)
         except (Fenced, Corrupt) as error:
+            self.is_refused = isinstance(error, Corrupt)
             self._counts["rivalry said"] += "It was taken over" in error.message
             self._counts["fenced"] += isinstance(error, Fenced)
             self.end_term()
@@ -158,12 +162,19 @@ class Job:
         except LivestateError:
             self._counts["failed migration"] += 1
 
-    def skip(self, now: int, trouble: int) -> None:
-        """Try to have an epoch passed by, though it could be applied, and has been by some."""
+    def skip(self, now: int, trouble: int, behind: int | None = None) -> None:
+        """Try to have an epoch passed by, though it could be applied, and has been by some.
+
+        Args:
+            now: As for `append`.
+            trouble: Likewise.
+            behind: How many epochs come behind it; drawn if not given.
+        """
         self._objects.trouble = trouble
         changelog = Changelog("memory://", {}, self._objects)
         try:
-            epoch = Epoch(changelog.newest_epoch(GROUP) - self._draw.randrange(NEWEST_SKIPPED))
+            newest = changelog.newest_epoch(GROUP)
+            epoch = Epoch(newest - (self._draw.randrange(NEWEST_SKIPPED) if behind is None else behind))
             skip_epoch(changelog, GROUP, epoch, "It was drawn.", self._name, now, force=True)
         except LivestateError:
             self._counts["failed skip"] += 1

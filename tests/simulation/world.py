@@ -297,6 +297,9 @@ class World:
             writer.create_store(store, 0)
         for _ in range(10):
             writer.append(0, self._microseconds())
+            if not writer.acknowledged and writer.is_refused:
+                # A job went on while the log was restored: nobody goes on behind its epoch.
+                writer.skip(self._microseconds(), 0, behind=0)
         assert writer.acknowledged, "nothing can be written any more"
         self.read_commits()
         self._settle()

@@ -16,7 +16,7 @@ from engine.changelog.amendments import AMENDMENT_FORMAT
 from engine.changelog.backup import back_up, restore
 from engine.changelog.checksummed_json import seal, unseal
 from engine.changelog.epochs import Epochs
-from engine.changelog.layout import amendment_path, commit_path
+from engine.changelog.layout import amendment_path, commit_path, snapshot_path
 from engine.changelog.skipping import skip_epoch
 from engine.errors import Corrupt, Fenced, InvalidInput, NotFound
 from engine.model.schema import Epoch, GroupName, StoreDefinition
@@ -149,6 +149,29 @@ def test_no_job_goes_on_behind_an_epoch_that_follows_another_one(reopen: Reopen)
         assert other.before == one.digest
         assert other.token >= one.token
     with pytest.raises(Fenced):
+        running.append({"plays": rows(11)})
+
+
+def test_a_job_goes_on_behind_an_epoch_with_a_snapshot_whatever_was_before(reopen: Reopen) -> None:
+    append(reopen(), 1)
+    append(reopen(), 2, 3)
+    assert take_snapshot(reopen(), 1, 2, 3) == 5
+    came_late = [commit_path(GROUP, Epoch(5)), snapshot_path(GROUP, Epoch(5))]
+    of_before = [reopen().objects.get(path) for path in came_late]
+    reopen().objects.delete([*came_late, *(commit_path(GROUP, Epoch(epoch)) for epoch in (2, 3, 4))])
+    running = open_appender(reopen(), [PLAYS])
+    running.append({"plays": rows(7)})
+    running.append({"plays": rows(8)})
+    for path, data in zip(came_late, of_before, strict=True):
+        assert data is not None
+        assert reopen().objects.create(path, [data])
+    append(reopen(), 10)
+    changelog = reopen()
+    fifth, sixth = (changelog.read_commit(GROUP, Epoch(epoch)) for epoch in (5, 6))
+    assert fifth is not None
+    assert sixth is not None
+    assert sixth.before == fifth.digest
+    with pytest.raises(Corrupt, match="behind another epoch 4"):
         running.append({"plays": rows(11)})
 
 
