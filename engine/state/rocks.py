@@ -80,8 +80,7 @@ disk meets first.
 """
 _ONLY_FAMILY = "default"
 """RocksDB's name for the column family that there always is."""
-_CURRENT = "CURRENT"
-"""The file with which RocksDB begins to read a directory."""
+_FIRST_FILES = ("CURRENT", "MANIFEST-")
 _MISSING_FILE = "IO error: No such file or directory"
 _OWN_LOCK = "lock hold by current process"
 _CONFIG = "rocksdict-config.json"
@@ -111,7 +110,7 @@ def _translate_status(status: str, path: Path) -> LivestateError:
         )
     if status.startswith("Corruption") or "checksum mismatch" in status.lower():
         return damage_error("RocksDB")
-    if status.startswith(_MISSING_FILE) and (path / _CURRENT).is_file():
+    if status.startswith(_MISSING_FILE) and _has_database(path):
         return damage_error("RocksDB")  # one of its files was lost; where all are gone, the disk may be away
     if _OWN_LOCK in status:
         return Unavailable(
@@ -126,6 +125,14 @@ def _translate_status(status: str, path: Path) -> LivestateError:
         f"A partition's RocksDB does not answer ({status.split(':', maxsplit=1)[0]}); see the host's disk "
         "and its log."
     )
+
+
+def _has_database(path: Path) -> bool:
+    """Whether a directory has any of the files with which RocksDB begins to read."""
+    try:
+        return any(file.name.startswith(_FIRST_FILES) for file in path.iterdir())
+    except OSError:
+        return False
 
 
 class Rocks:

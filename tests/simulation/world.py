@@ -26,7 +26,7 @@ from engine.changelog import Changelog, Commit, SnapshotRetention
 from engine.changelog.backup import back_up, finished_mark, restore
 from engine.changelog.codec import decode_commit
 from engine.changelog.commit import BEFORE_FIRST, Slice
-from engine.changelog.layout import data_epoch, data_path, group_path
+from engine.changelog.layout import commit_path, data_epoch, data_path, group_path
 from engine.changelog.store_drops import Removed, remove_dropped_stores
 from engine.errors import Corrupt, LivestateError, NotFound
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition
@@ -376,6 +376,8 @@ class World:
                 else:
                     host.end()
                 host.disk.lose_partition(self._stops_draw)
+            case "lost commit":
+                self._lose_commit(self._stops_draw, host)
             case "drop":
                 job.drop(self._retention, self._microseconds(), self._trouble)
             case "trouble":
@@ -415,6 +417,35 @@ class World:
         for each in self._jobs:
             if each not in running:
                 each.end_term()
+
+    def _lose_commit(self, draw: Random, host: SimulatedHost) -> None:
+        """Have a commit that others follow be away while a host starts: it does not answer from before."""
+        if self._machine is not None:
+            return
+        with self._watch():
+            self.read_commits()
+            self.store.forget_late()  # no writer of before comes into the gap
+            truth = self._truth()
+            floor = truth.floor(GROUP)
+            epochs = [epoch for epoch in truth.committed_epochs(GROUP)[:-1] if epoch >= floor]
+        if not epochs:
+            return
+        lost = draw.choice(epochs)
+        path = commit_path(GROUP, lost)
+        data = self.store.objects.get(path)
+        assert data is not None
+        host.end()
+        self.store.objects.delete([path])
+        self._is_meanwhile = True
+        try:
+            host.follow(0)
+            self._check_views()
+            view = host.view
+            assert view is None or view.epoch >= lost, f"it answers from before epoch {lost}, which is lost"
+            self.counts["host before a gap"] += view is None
+        finally:
+            self._is_meanwhile = False
+            assert self.store.objects.create(path, [data])
 
     def _back_up(self, draw: Random) -> None:
         """Make a backup at the newest epoch or an earlier one, or bring one up to date, or die at it."""
@@ -761,7 +792,7 @@ class World:
         return False
 
 
-WEIGHTS_OF_STOPS = {"stop": 3, "lost partition": 2}
+WEIGHTS_OF_STOPS = {"stop": 3, "lost partition": 2, "lost commit": 2}
 WEIGHTS_OF_WIDE = {"backup": 4, "restored backup": 1, "moved partitions": 2, "damage": 3, "scrub": 3}
 WEIGHTS_OF_STORES = {"drop of a store": 3, "new store": 3, "drop and new store": 2, "removal": 1}
 _OF_JOBS = frozenset(["append", "new term", "rivals", "migration", "skip", "drop", *WEIGHTS_OF_STORES])

@@ -106,6 +106,10 @@ def test_a_lost_file_is_damage(tmp_path: Path) -> None:
     lose_file(tmp_path / "other", "MANIFEST-*")
     with pytest.raises(DamagedError):
         Rocks(tmp_path / "other", StateOptions())
+    lose_file(tmp_path / "third", "CURRENT")
+    for is_read_only in (True, False):
+        with pytest.raises(DamagedError):
+            Rocks(tmp_path / "third", StateOptions(), is_read_only=is_read_only)
 
 
 def test_a_directory_that_is_gone_is_not_damaged(tmp_path: Path) -> None:
