@@ -33,7 +33,13 @@ from engine.duckdb.handover import (
 )
 from engine.duckdb.own_databases import OwnDatabases
 from engine.duckdb.planning_trials import PlanningTrials
-from engine.duckdb.results import UNSIGNED, check_types, check_unsigned, conversion, result_schema
+from engine.duckdb.results import (
+    check_types,
+    check_unsigned,
+    conversion,
+    result_schema,
+    unsigned_columns,
+)
 from engine.duckdb.small_query_slots import SmallQuerySlots
 from engine.duckdb.spill import SpillDirectory
 from engine.duckdb.worker_memory import WorkerMemory
@@ -492,11 +498,7 @@ class LocalRows:
         self.columns = named_columns(list(map(ReadColumn, self._relation.columns, types)), names)
         called = [column.name for column in self.columns]
         check_types(called, types)
-        self._unsigned = {
-            place: name
-            for place, (name, kind) in enumerate(zip(called, types, strict=True))
-            if kind == UNSIGNED
-        }
+        self._unsigned = unsigned_columns(called, types)
         if width_of_types(types) > self._most_width or (
             self._is_bounded and fills_rows(types, sql, tables, parameters, row_width)
         ):

@@ -33,7 +33,7 @@ _CHANGED = re.compile(r"[ (,]UHUGEINT(?=[,)[])|^UHUGEINT\[")
 """A type of which Arrow does not have all values within others. It does not of intervals either, whose part
 beside months and days has 292 years at the most; but statements give these to clients, who have no others.
 """
-UNSIGNED = "UHUGEINT"
+_UNSIGNED = "UHUGEINT"
 """A type whose larger half comes to Arrow as negative numbers."""
 _MOST_TICKS = (1 << 63) - 1
 """Infinity, as a moment of any unit."""
@@ -85,12 +85,24 @@ def check_types(names: Sequence[str], types: Sequence[str]) -> None:
             )
 
 
+def unsigned_columns(names: Sequence[str], types: Sequence[str]) -> Mapping[int, str]:
+    """Names of the columns that `check_unsigned` is about, by their places.
+
+    Args:
+        names: Names of a result's columns.
+        types: The engine's names of their types.
+    """
+    return {
+        place: name for place, (name, kind) in enumerate(zip(names, types, strict=True)) if kind == _UNSIGNED
+    }
+
+
 def check_unsigned(batch: pa.RecordBatch, names: Mapping[int, str]) -> None:
-    """Refuse values of `UNSIGNED` that come to Arrow as other ones.
+    """Refuse values of UHUGEINT that come to Arrow as other ones.
 
     Args:
         batch: Rows, as the engine gives them.
-        names: Names of the columns of that type, by their places.
+        names: As `unsigned_columns`.
 
     Raises:
         Unsupported: There is one.

@@ -22,6 +22,15 @@ from tests.property.test_partition_store import contents
 
 OPTIONS = StateOptions(block_rows=8)
 EPOCH = Epoch(3)
+HOLD_LOCK = """
+import fcntl, sys
+
+with open(sys.argv[1], "r+") as file:
+    fcntl.lockf(file, fcntl.LOCK_EX)
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+"""A process that has the lock of a RocksDB as one that has it open."""
 
 
 def open_store(path: Path, store: StoreDefinition | None = None) -> PartitionStore:
@@ -92,8 +101,19 @@ def test_a_partition_of_another_store_is_refused(path: Path) -> None:
 
 
 def test_a_partition_that_is_open_elsewhere_is_refused(path: Path) -> None:
+    open_store(path).close()
+    holder = ["-c", HOLD_LOCK, str(path / "LOCK")]
+    with subprocess.Popen(
+        [sys.executable, *holder], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"held\n"
+        with pytest.raises(Unavailable, match="open in another process"):
+            open_store(path)
+        process.stdin.close()
     store = open_store(path)
-    with pytest.raises(Unavailable, match="open in another process"):
+    with pytest.raises(Unavailable, match="still being closed by this host"):
         open_store(path)
     assert held_values(store) == rows_until(EPOCH)
     store.close()

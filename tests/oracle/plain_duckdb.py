@@ -10,7 +10,13 @@ from random import Random
 import duckdb
 import pyarrow as pa
 
-from engine.duckdb.results import check_types, conversion, result_schema
+from engine.duckdb.results import (
+    check_types,
+    check_unsigned,
+    conversion,
+    result_schema,
+    unsigned_columns,
+)
 from engine.errors import Unsupported
 from tests.support.statement_time import with_statement_time
 
@@ -60,7 +66,7 @@ class PlainDuckDB:
 
         Raises:
             duckdb.Error: The query is not valid, or fails.
-            Unsupported: The answer has a type that results cannot have.
+            Unsupported: The answer has a type, or a value, that results cannot have.
         """
         text = with_statement_time(put_literals(sql, parameters))
         if text in self._kept:
@@ -68,8 +74,12 @@ class PlainDuckDB:
         relation = self._connection.sql(text)
         if relation is None:
             raise Unsupported("The statement has no result.")
-        check_types(relation.columns, [str(kind) for kind in relation.types])
+        types = [str(kind) for kind in relation.types]
+        check_types(relation.columns, types)
+        unsigned = unsigned_columns(relation.columns, types)
         found = relation.to_arrow_table()
+        for batch in found.to_batches():
+            check_unsigned(batch, unsigned)
         schema = result_schema(found.schema)
         convert = conversion(found.schema, schema)
         table = pa.Table.from_batches([convert(batch) for batch in found.to_batches()], schema)
