@@ -117,7 +117,9 @@ class PlanRunner:
             except RefusedError as refused:
                 raise refused.error from refused
             kept_open = resources.pop_all()
-        schema = run.rows.schema if schema is None else schema
+        # Of what values decide, the host that runs the statement has the types.
+        names = run.rows.schema.names if schema is None else schema.names
+        schema = pa.schema(zip(names, run.rows.schema.types, strict=True))
         seconds = query.request.seconds()
         metadata = forwarded_metadata(host, run.rows.metadata, route, query.definitions, seconds)
         batches = slice_batches(rename_columns(rows, schema), self._options.batch_bytes)

@@ -4,7 +4,7 @@ what plain DuckDB gives for the values as literals.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -47,9 +47,14 @@ def plain() -> PlainDuckDB:
 
 
 @pytest.fixture(scope="module", params=[1, 3], ids=lambda hosts: f"{hosts} hosts")
-def service(request: pytest.FixtureRequest) -> Iterator[QueryService]:
+def services(request: pytest.FixtureRequest) -> Iterator[Sequence[QueryService]]:
     with cluster_in(replace(written_dataset(1), hosts=request.param)) as cluster:
-        yield next(iter(cluster.services.values()))
+        yield tuple(cluster.services.values())
+
+
+@pytest.fixture
+def service(services: Sequence[QueryService]) -> QueryService:
+    return services[0]
 
 
 def check(found: pa.Table, expected: pa.Table) -> None:
@@ -77,6 +82,17 @@ def test_the_next_value_makes_another_type(service: QueryService, plain: PlainDu
     for literal in ("'epoch'", "'year'", "'epoch'", "'day'"):
         with service.execute(sql, plain.row_of_literals((literal,))) as result:
             check(result.read_all(), plain.answer(sql, (literal,)))
+
+
+def test_a_host_that_has_all_of_it_runs_the_statement(
+    services: Sequence[QueryService], plain: PlainDuckDB
+) -> None:
+    for literal in ("'year'", "['year', 'month']", "'epoch'"):
+        for k in (7, 8, 9):
+            sql = f"SELECT date_part($1, day) FROM plays WHERE k = {k}"
+            for service in services:
+                with service.execute(sql, plain.row_of_literals((literal,))) as result:
+                    check(result.read_all(), plain.answer(sql, (literal,)))
 
 
 def test_what_is_prepared_needs_no_values(service: QueryService) -> None:

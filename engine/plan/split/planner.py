@@ -342,7 +342,8 @@ class Planner:
         outputs = sorted((places[alias], name, output) for (alias, name), output in piece.names.items())
         conditions = [condition.copy() for condition in where_of(piece.query)]
         for found in (each for condition in conditions for each in condition.find_all(exp.Column)):
-            found.set("table", exp.to_identifier(places[found.table], quoted=True))
+            if found.table in places:
+                found.set("table", exp.to_identifier(places[found.table], quoted=True))
         return stores, tuple(outputs), *map(text, conditions)
 
     def split_select(self, split: SelectSplit | None, prefix: str = "") -> Answer | None:
