@@ -55,7 +55,10 @@ class Aggregates:
         if not found and random.random() < 0.7:
             return None
         if found and random.random() < 0.7:
-            return random.choice(found)
+            column = random.choice(found)
+            if column.family is Family.TEXT and random.random() < 0.15:
+                return Expression(f"({column.sql})[{self.scalars.place()}]", Family.TEXT)
+            return column
         family = random.choice(found).family if found else random.choice(families)
         return self.scalars.expression(family, 2, tame=tame, trust=trust)
 

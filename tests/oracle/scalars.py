@@ -248,6 +248,8 @@ class Scalars:
         if found is None and family in _MADE and self.random.random() < 0.7:
             # No store has columns of these types.
             return _MADE[family](self, 0)
+        if found is not None and family is Family.TEXT and not tame and self.random.random() < 0.15:
+            return Expression(f"({found.sql})[{self.place()}]", family)
         return found or self.literal(family)
 
     def sample(self, column: Expression) -> str:
