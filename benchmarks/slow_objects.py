@@ -62,12 +62,13 @@ class SlowObjects:
     def settle(self, path: str) -> None:
         """See `Objects.settle`. An object store shows only what is durable."""
 
-    def list(self, directory: str) -> Iterator[str]:
-        """See `Objects.list`."""
-        for place, path in enumerate(self._objects.list(directory)):
+    def list(self, directory: str, behind: str = "") -> Iterator[str]:
+        """See `Objects.list`. That there is nothing takes a request, too."""
+        self._wait()
+        for place, path in enumerate(self._objects.list(directory, behind), start=1):
+            yield path
             if place % ENTRIES_A_REQUEST == 0:
                 self._wait()
-            yield path
 
     def unfinished_objects(self, directory: str) -> Iterator[tuple[str, int]]:
         """See `Objects.unfinished_objects`. An object store shows none."""
