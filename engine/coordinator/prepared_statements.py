@@ -233,7 +233,7 @@ class PreparedStatements:
         Raises:
             LivestateError: It is not valid or cannot be answered, as its kind and message say.
         """
-        if request.types and request.statement.has_types_of_values and request.statement.has_fixed_columns:
+        if request.types and request.statement.is_typed_by_values and request.statement.has_fixed_columns:
             return self._local.outputs_with_values(request).schema
         outputs = self._local.bind(request).outputs
         if outputs is not None:
@@ -255,7 +255,7 @@ def _values_that_decide(
     if given is None or not slots or not (statement.plan is None or isinstance(statement.plan, EnginePlan)):
         return None
     values = given()
-    decide = statement.has_types_of_values or values.schema.types != [slot.type for slot in slots]
+    decide = statement.is_typed_by_values or values.schema.types != [slot.type for slot in slots]
     return values if decide else None
 
 

@@ -26,7 +26,7 @@ from engine.plan.values import Computed
 from engine.sql.bind import BoundStatement, bind
 from engine.sql.literals import LiftedText
 from engine.sql.output_names import holds_unnamed
-from engine.sql.parameters import are_types_of_values, fix_types
+from engine.sql.parameters import fix_types, is_typed_by_values
 from engine.sql.parse import parse
 from engine.sql.parsed_statement import StatementClass
 from engine.sql.tree_copies import copy_without_positions
@@ -96,9 +96,9 @@ class ReadyStatement:
         return self.bound.tree is None or self.bound.tree.find(exp.Pivot) is None
 
     @cached_property
-    def has_types_of_values(self) -> bool:
+    def is_typed_by_values(self) -> bool:
         """Whether types of the result's columns may hang on the values of its parameters."""
-        return self.bound.tree is not None and are_types_of_values(self.bound.tree)
+        return self.bound.tree is not None and is_typed_by_values(self.bound.tree)
 
     @cached_property
     def key_lookup(self) -> KeyLookup | None:

@@ -64,17 +64,17 @@ _COMPARISONS = (
 )
 
 
-def are_types_of_values(tree: exp.Expr) -> bool:
+def is_typed_by_values(tree: exp.Expr) -> bool:
     """Whether types of a statement's columns may hang on the values of its parameters, and not on their types
     alone.
 
     Args:
         tree: The statement.
     """
-    return any(_types_what_is_around(mark) for mark in tree.find_all(exp.Placeholder))
+    return any(_decides_a_type(mark) for mark in tree.find_all(exp.Placeholder))
 
 
-def _types_what_is_around(mark: exp.Placeholder) -> bool:
+def _decides_a_type(mark: exp.Placeholder) -> bool:
     node = mark.parent
     while isinstance(node, _WRAPPING):
         node = node.parent
