@@ -17,6 +17,7 @@ from engine.replica.history import check_has_epochs, check_same_changelog, diver
 from engine.replica.open_partitions import OpenPartitions
 from engine.replica.partition_keys import PartitionKey, partition_names
 from engine.replica.reached_epoch import ReachedEpoch
+from engine.replica.recovery import stores_with_rows
 from engine.state.partition import PartitionStore
 
 _log = logging.getLogger(__name__)
@@ -70,6 +71,8 @@ class GroupPartitions:
         self.main = self._new_cohort(Epoch(0), stops_at)
         self.late = self._new_cohort(Epoch(0))
         self.rebuild_reason = ""
+        self._began_at = Epoch(0)
+        """The epoch of the first partitions at first: commits up to it were not read here."""
 
     def cohort(self, track: Track) -> Cohort:
         """The partitions of a track."""
@@ -130,6 +133,7 @@ class GroupPartitions:
             main.epoch = newest
             if commit is not None:
                 main.generation, main.digest = commit.generation, commit.digest
+        self._began_at = main.epoch
         self._emptied.clear()
         if late:
             self.rebuild_later({key: opened[key] for key in late})
@@ -137,7 +141,8 @@ class GroupPartitions:
     def begin_at(self, opened: Mapping[PartitionKey, PartitionStore], reached: ReachedEpoch) -> None:
         """Begin with the first partitions, all of which have reached an epoch."""
         self.main = self._cohort_of(opened, self._stops_at)
-        self.main.epoch, self.main.digest = reached.epoch, reached.digest
+        self._began_at = self.main.epoch = reached.epoch
+        self.main.digest = reached.digest
 
     def place(self, opened: Mapping[PartitionKey, PartitionStore], definitions: StoreDefinitions) -> bool:
         """Give partitions of new stores their place among the others.
@@ -150,16 +155,19 @@ class GroupPartitions:
             Whether some of them are to be rebuilt beside the others.
 
         Raises:
-            LivestateError: As `put_diverged_aside` and `Cohort.join`.
+            LivestateError: As `put_diverged_aside`, `stores_with_rows` and `Cohort.join`.
         """
         # What the disk has may be of another store of the name, which a restored changelog lacks.
         opened = self.put_diverged_aside(opened)
         # Without others here nothing was read up to this epoch that could have had rows for these.
-        is_unread = not self.main.partitions and self.main.epoch > 0
+        read_to = self.main.epoch if not self.main.partitions else self._began_at
+        # A store that was listed too late need not be a new one.
+        names = {name for name, _ in opened}
+        written = stores_with_rows(self._changelog, self._group, names, self.main.epoch, read_to)
         late = {
             key: store
             for key, store in opened.items()
-            if is_unread or store.applied or key in self._emptied or self._definitions.is_back(key[0])
+            if store.applied or key in self._emptied or key[0] in written or self._definitions.is_back(key[0])
         }
         self.main.join({key: store for key, store in opened.items() if key not in late}, definitions)
         if late:

@@ -4,13 +4,13 @@ from a snapshot.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from engine.changelog import Changelog, Snapshot
 from engine.changelog.epochs import missing_commit
 from engine.changelog.snapshot import EPOCH_WEIGHT, Mark
 from engine.errors import Corrupt, LivestateError, Unavailable
-from engine.model.schema import Epoch, GroupName
+from engine.model.schema import Epoch, GroupName, StoreName
 from engine.replica.history import check_same, diverged_error, is_first_behind
 
 FEW_EPOCHS = 64
@@ -73,6 +73,39 @@ def check_next_commit(changelog: Changelog, group: GroupName, epoch: Epoch) -> N
             f"Store group {group} cannot be brought beyond epoch {epoch}: the epochs behind it have given "
             "way to snapshots, and no snapshot can be read any more; restore the changelog from a backup."
         )
+
+
+def stores_with_rows(
+    changelog: Changelog, group: GroupName, stores: Collection[StoreName], epoch: Epoch, read_to: Epoch
+) -> Collection[StoreName]:
+    """Those of some stores of which there may be rows in the epochs up to one.
+
+    Args:
+        changelog: The changelog.
+        group: The store group.
+        stores: The stores.
+        epoch: The epoch.
+        read_to: Commits behind this epoch, up to the other one, are known to have no rows of them.
+
+    Raises:
+        Unavailable: The changelog cannot be reached.
+    """
+    if not epoch:
+        return ()
+    before = [snapshot for snapshot in changelog.usable_snapshots(group) if snapshot.epoch <= epoch]
+    first = before[-1].epoch if before else 0
+    found = set(stores) & before[-1].stores if before else set()
+    if read_to - first > FEW_EPOCHS:
+        return stores
+    try:
+        for number in range(first + 1, read_to + 1):
+            commit = changelog.read_commit(group, Epoch(number))
+            if commit is None:
+                return stores
+            found.update(commit.stores & set(stores))
+    except Corrupt:
+        return stores
+    return found
 
 
 def _is_better(changelog: Changelog, group: GroupName, epoch: Epoch, later: Sequence[Snapshot]) -> bool:

@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
 
 import pyarrow as pa
 import pytest
@@ -22,6 +23,7 @@ from engine.replica.group import FollowedGroup
 from engine.replica.group_setup import GroupSetup
 from engine.scan import BuildingError
 from tests.support.following import GROUP, OPTIONS, contents, define, run_follower
+from tests.support.lagging_objects import lagging_changelog
 from tests.support.waiting import wait_until
 
 WAIT_SECONDS = 60.0
@@ -160,6 +162,40 @@ def test_a_store_that_joins_later(changelog: Changelog, tmp_path: Path) -> None:
         epoch = append(open_appender(changelog, [DEBIT, CREDIT]), {2: 2}, {3: 3})
         assert follower.wait_for(GROUP, epoch, WAIT_SECONDS)
         assert both(follower) == ({1: 1, 2: 2}, {3: 3})
+
+
+@pytest.mark.parametrize("few_epochs", [0, 64])
+def test_a_store_that_is_listed_late_is_built_where_its_directory_was_lost(
+    changelog: Changelog,
+    appender: StoreAppender,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    few_epochs: int,
+) -> None:
+    """Epochs that have its rows were applied before: it is not taken for a new one."""
+    monkeypatch.setattr("engine.replica.recovery.FEW_EPOCHS", few_epochs)
+    with run_follower(changelog, tmp_path / "data") as follower:
+        for number in range(3):
+            newest = append(appender, {number: number}, {number: number})
+        assert follower.wait_for(GROUP, newest, WAIT_SECONDS)
+        before = both(follower)
+    shutil.rmtree(tmp_path / "data" / "bank" / "credit")
+    is_late = Event()
+    is_late.set()
+    lagging = lagging_changelog(
+        tmp_path / "changelog", lambda path: is_late.is_set() and path.startswith("stores/credit/")
+    )
+    with run_follower(lagging, tmp_path / "data") as follower:
+        assert follower.wait_for(GROUP, newest, WAIT_SECONDS)
+        with pytest.raises(NotFound, match="no store credit"), follower.pin_views([CREDIT.name]):
+            pass
+        is_late.clear()
+        newest = append(appender, {7: 7}, {})
+        assert follower.wait_for(GROUP, newest, WAIT_SECONDS)
+        wait_until(
+            lambda: {row.store for row in follower.status() if row.epoch == newest} == {"debit", "credit"}
+        )
+        assert both(follower) == ({**before[0], 7: 7}, before[1])
 
 
 def bring_damaged(changelog: Path, elsewhere: Path) -> tuple[Epoch, Path, bytes]:

@@ -10,6 +10,7 @@ import signal
 import stat
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from flight_server.cli.bench import BenchOptions, run_bench
+from flight_server.cli.call_threads import CallThread
 from flight_server.cli.output_files import write_result
 from flight_server.client.client import Client
 from flight_server.client.connection_options import ConnectionOptions
@@ -275,6 +277,8 @@ def test_calls_that_are_given_up_are_errors(host: Host, monkeypatch: pytest.Monk
     (measured,) = result.statements
     assert measured.errors > 0
     assert "There was no answer 0 s after the end" in result.first_error
+    # One of them may not have asked yet: the host would be seen at rest, and be asked then.
+    wait_until(lambda: not any(isinstance(thread, CallThread) for thread in threading.enumerate()))
     wait_until(lambda: host.running_queries == 0)
 
 
