@@ -38,7 +38,7 @@ from engine.duckdb.results import (
     check_unsigned,
     conversion,
     result_schema,
-    unsigned_columns,
+    unsigned_values,
 )
 from engine.duckdb.small_query_slots import SmallQuerySlots
 from engine.duckdb.spill import SpillDirectory
@@ -498,7 +498,7 @@ class LocalRows:
         self.columns = named_columns(list(map(ReadColumn, self._relation.columns, types)), names)
         called = [column.name for column in self.columns]
         check_types(called, types)
-        self._unsigned = unsigned_columns(called, types)
+        self._unsigned = unsigned_values(called, self._relation.types)
         if width_of_types(types) > self._most_width or (
             self._is_bounded and fills_rows(types, sql, tables, parameters, row_width)
         ):

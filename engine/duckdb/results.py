@@ -16,10 +16,12 @@ The engine's types are made canonical as stored values are (`engine.model.sql_ty
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from duckdb.sqltypes import DuckDBPyType
 
 from engine.errors import InvalidInput, LimitExceeded, Unsupported
 from engine.model.result_width import check_width, width_of_types
@@ -33,8 +35,10 @@ _CHANGED = re.compile(r"[ (,]UHUGEINT(?=[,)[])|^UHUGEINT\[")
 """A type of which Arrow does not have all values within others. It does not of intervals either, whose part
 beside months and days has 292 years at the most; but statements give these to clients, who have no others.
 """
-_UNSIGNED = "UHUGEINT"
+_UNSIGNED = "uhugeint"
 """A type whose larger half comes to Arrow as negative numbers."""
+_NESTED = frozenset(["list", "array", "struct", "tuple", "map"])
+"""Types that results can have and that have others within."""
 _MOST_TICKS = (1 << 63) - 1
 """Infinity, as a moment of any unit."""
 
@@ -85,34 +89,66 @@ def check_types(names: Sequence[str], types: Sequence[str]) -> None:
             )
 
 
-def unsigned_columns(names: Sequence[str], types: Sequence[str]) -> Mapping[int, str]:
-    """Names of the columns that `check_unsigned` is about, by their places.
+@dataclass(frozen=True)
+class UnsignedValues:
+    """Values of UHUGEINT in a result.
+
+    Attributes:
+        name: The column that has them.
+        place: Its place.
+        path: Which child of which child they are, from the column's type on; empty for the column itself.
+    """
+
+    name: str
+    place: int
+    path: tuple[int, ...]
+
+
+def unsigned_values(names: Sequence[str], types: Sequence[DuckDBPyType]) -> Sequence[UnsignedValues]:
+    """What `check_unsigned` is about.
 
     Args:
         names: Names of a result's columns.
-        types: The engine's names of their types.
+        types: The engine's types of them.
     """
-    return {
-        place: name for place, (name, kind) in enumerate(zip(names, types, strict=True)) if kind == _UNSIGNED
-    }
+    return [
+        UnsignedValues(name, place, path)
+        for place, (name, kind) in enumerate(zip(names, types, strict=True))
+        for path in _unsigned_paths(kind)
+    ]
 
 
-def check_unsigned(batch: pa.RecordBatch, names: Mapping[int, str]) -> None:
+def _unsigned_paths(kind: DuckDBPyType) -> Iterator[tuple[int, ...]]:
+    if kind.id == _UNSIGNED:
+        yield ()
+    elif kind.id in _NESTED:
+        for place, (_, child) in enumerate(kind.children):
+            if isinstance(child, DuckDBPyType):  # the size of an array is none
+                yield from ((place, *path) for path in _unsigned_paths(child))
+
+
+def check_unsigned(batch: pa.RecordBatch, unsigned: Sequence[UnsignedValues]) -> None:
     """Refuse values of UHUGEINT that come to Arrow as other ones.
 
     Args:
         batch: Rows, as the engine gives them.
-        names: As `unsigned_columns`.
+        unsigned: As `unsigned_values`.
 
     Raises:
         Unsupported: There is one.
     """
-    for place, name in names.items():
-        least = pc.min(batch.column(place)).as_py()
+    for each in unsigned:
+        values = batch.column(each.place)
+        for child in each.path:
+            if pa.types.is_map(values.type):
+                values = values.cast(pa.list_(pa.struct([values.type.key_field, values.type.item_field])))
+                values = values.flatten()
+            values = values.flatten()[child] if pa.types.is_struct(values.type) else values.flatten()
+        least = pc.min(values).as_py()
         if least is not None and least < 0:
             raise Unsupported(
-                f"The result column {name} has a number of 2^127 or more, which cannot be sent: cast it, to "
-                "VARCHAR for example."
+                f"The result column {each.name} has a number of 2^127 or more, which cannot be sent: cast "
+                "it, to VARCHAR for example."
             )
 
 
