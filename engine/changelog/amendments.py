@@ -92,7 +92,7 @@ class Skip:
         """The skip in words: a sentence but for the point."""
         return (
             f"Epoch {self.epoch:,} of store group {self.stand_in.group} was passed by "
-            f"{_moment_text(self.at)} by {self.who}: {self.reason}"
+            f"{_moment_text(self.at)} by {self.who}: {self.reason.removesuffix('.')}"
         )
 
     def matches(self, data: pa.Buffer) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -81,6 +82,7 @@ def test_an_epoch_that_cannot_be_read_is_passed_by(reopen: Reopen) -> None:
     assert skipped.describe() == (
         "Epoch 3 of store group plays was passed by on 2026-09-10 at 00:26 UTC by ann@ops: lost"
     )
+    assert replace(skipped, reason="It is lost.").describe().endswith("by ann@ops: It is lost")
     changelog = reopen()
     assert songs(changelog) == [1, 3]
     assert changelog.skips(GROUP) == [skipped]
