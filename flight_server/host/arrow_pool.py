@@ -13,12 +13,20 @@ from __future__ import annotations
 import os
 import sys
 
-POOL_MIB = 64
-"""Parameters are 16 MiB at the most. Sixty results of 100 MB on their way took less than 1 MiB."""
+POOL_MIB = 640
+"""Each thread that reads or sends messages takes pages of its own for each size, a third of a MiB together:
+this is for `ServerLimits.max_threads` of them, and 128 MiB more for messages. Where the pool is empty, Arrow
+ends the process: not only messages come from it, but also what describes rows that go to the engine.
+"""
+BUFFER_MIB = 24
+"""What one compressed buffer may become. Parameters are 16 MiB at the most."""
 _SETTINGS = {
     "ARROW_DEFAULT_MEMORY_POOL": "mimalloc",
     "MIMALLOC_RESERVE_OS_MEMORY": f"{POOL_MIB}MiB",
     "MIMALLOC_DISALLOW_OS_ALLOC": "1",
+    "MIMALLOC_ARENA_MAX_OBJECT_SIZE": f"{BUFFER_MIB}MiB",
+    # A page of which a thread uses little would be 2 MiB.
+    "MIMALLOC_ALLOW_THP": "0",
 }
 
 

@@ -30,6 +30,8 @@ DEPLOYMENT_FILE = "livestate.toml"
 _PORTS = 65_536
 SLOW_SECONDS = 1.0
 """How long the quickest statement takes that the log has with its plan."""
+_FEWEST_RESULTS, _RESULT_BYTES = 16, 16 << 20
+"""For how much of the engine's memory one large result may be on its way, and how many may be at least."""
 
 
 @dataclass(frozen=True)
@@ -246,10 +248,21 @@ def _options(
             answer_bytes=given.answers,
             max_lag_seconds=given.max_lag,
         ),
-        limits=ServerLimits(max_statements=given.max_statements or limits.max_statements),
+        limits=replace(
+            limits,
+            max_statements=given.max_statements or limits.max_statements,
+            max_results=_most_results(given.memory or queries.memory_limit_bytes, limits),
+        ),
         deployment=deployment,
         name=name,
     )
+
+
+def _most_results(memory_bytes: int, limits: ServerLimits) -> int:
+    """How many large results may be on their way: what they hold, up to 12 MiB each, is of the engine's
+    memory for the most part, of which others need some, too.
+    """
+    return max(_FEWEST_RESULTS, min(limits.max_results, memory_bytes // _RESULT_BYTES))
 
 
 def _snapshots(given: ServeArguments) -> SnapshotOptions:

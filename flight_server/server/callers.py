@@ -9,6 +9,7 @@ from engine.errors import Forbidden
 from flight_server.identity.authenticator import Authenticator
 from flight_server.server.audit import AuditLog, peer_of
 from flight_server.server.connections import Connections
+from flight_server.server.thread_limit import ThreadLimit
 from flight_server.wire.call_headers import MIDDLEWARE
 
 
@@ -17,14 +18,18 @@ class Callers:
 
     Args:
         authenticator: Knows who presents what; None: nobody is asked.
+        threads: Refuses calls while there are too many.
         audit: Gets a line for each who is refused; None: there is none.
 
     Attributes:
         connections: Where they call from.
     """
 
-    def __init__(self, authenticator: Authenticator | None, audit: AuditLog | None = None) -> None:
+    def __init__(
+        self, authenticator: Authenticator | None, threads: ThreadLimit, audit: AuditLog | None = None
+    ) -> None:
         self._authenticator = authenticator
+        self._threads = threads
         self._audit = audit
         self.connections = Connections()
 
@@ -36,8 +41,9 @@ class Callers:
 
         Raises:
             Unauthenticated: The caller proved nothing.
-            LimitExceeded: It calls by more connections than its roles allow.
+            LimitExceeded: It calls by more connections than its roles allow, or there are too many threads.
         """
+        self._threads.check()
         principal = self._proved_principal(context)
         self.connections.note_call(principal, peer_of(context))
         return principal
@@ -88,7 +94,7 @@ class Callers:
         Raises:
             Unauthenticated: The caller proved nothing.
             Forbidden: It may not.
-            LimitExceeded: It calls by more connections than its roles allow.
+            LimitExceeded: As `principal`.
         """
         principal = self.principal(context)
         if not principal.may(permission) and not any(map(principal.may, others)):

@@ -26,6 +26,7 @@ from flight_server.server.audit import AuditedCall, AuditLog
 from flight_server.server.callers import Callers
 from flight_server.server.ledger import Ledger
 from flight_server.server.limits import HeldSlot, ServerLimits, share_of
+from flight_server.server.result_places import ResultPlaces
 from flight_server.server.result_streams import TABLE_BYTES, WRITE_OPTIONS, Terms, result_stream
 from flight_server.server.running_calls import Call, Calls, CallState
 from flight_server.server.server_figures import SlotFigures
@@ -33,6 +34,10 @@ from flight_server.wire.call_headers import statement_of_call_id
 from flight_server.wire.dictionary_encoding import Repeated
 from flight_server.wire.fragment_messages import FragmentTicket, InputSpace, Upload, parse_fragment
 from flight_server.wire.tickets import METADATA_KEY, seconds_left
+
+_PEERS = "hosts of the deployment"
+_PEERS_PLACES = 4
+"""Times as many results may be on their way to other hosts as to clients, each of whom asks one of them."""
 
 
 class FragmentRunner(Protocol):
@@ -55,6 +60,7 @@ class Fragments:
         limits: How many may be computed at once, and what their inputs may take.
         has_peers: Whether there are other hosts: without, nobody has a reason to send inputs.
         watcher: Watches how long inputs take to arrive.
+        places: For results of endpoints that are sent batch by batch.
         callers: Knows who calls.
         ledger: Knows what each principal has taken.
         audit: Gets a line for each endpoint that a client reads; None: there is none.
@@ -68,6 +74,7 @@ class Fragments:
         calls: Calls,
         limits: ServerLimits,
         watcher: DeadlineWatcher,
+        places: ResultPlaces,
         *,
         has_peers: bool,
         callers: Callers,
@@ -86,6 +93,8 @@ class Fragments:
         self._limits = limits
         self._has_peers = has_peers
         self._watcher = watcher
+        self._places = places
+        self._peer_places = ResultPlaces(_PEERS_PLACES * limits.max_results)
         self._slots = limits.slots("max_fragments", limits.max_fragments)
         self._endpoint_slots = limits.slots("max_endpoints", limits.max_endpoints)
         self._space = InputSpace(limits.max_input_bytes)
@@ -145,6 +154,9 @@ class Fragments:
         deadline = Deadline(asked.timeout_seconds, call.is_cancelled)
         with ExitStack() as unless_answered:
             unless_answered.callback(call.end)
+            # Taken first: what would wait for it with its first rows would take memory meanwhile.
+            place = self._places.wait(principal.name, deadline)
+            unless_answered.callback(place.give)
             with self._endpoint_slots.hold(
                 asked.timeout_seconds, share_of(principal), call.is_cancelled
             ) as slot:
@@ -156,8 +168,8 @@ class Fragments:
                 )
                 result = self._runner.execute_fragment(request, call.is_cancelled)
                 pace = self._ledger.result_pace(principal)
-                terms = Terms(self._callers, principal, self._watcher, pace)
-                stream = result_stream(result, call, context, terms, slot, deadline)
+                terms = Terms(self._callers, principal, self._watcher, self._places, pace)
+                stream = result_stream(result, call, context, terms, slot, deadline, place)
             unless_answered.pop_all()
         return stream
 
@@ -230,7 +242,13 @@ class Fragments:
             # Whoever reads slowly from here on holds up nobody else.
             slot.give()
             told.note_result(result)
-            _write(result, first, call, told, writer)
+            is_large = sum(batch.get_total_buffer_size() for batch in first) > TABLE_BYTES
+            place = self._peer_places.take(_PEERS) if is_large else None
+            try:
+                _write(result, first, call, told, writer)
+            finally:
+                if place is not None:
+                    place.give()
 
     def _receive_inputs(
         self,

@@ -49,6 +49,10 @@ class ServerLimits:
         max_key_streams: Streams of keys that are open at once, each of which takes a thread; more are
             refused, likewise.
         max_idle_seconds: How long such a stream keeps its place without a message where others need one.
+        max_results: Results of more than `TABLE_BYTES` that are on their way to clients at once, and four
+            times as many to other hosts; more are refused, but those of principals who have less than their
+            share of them.
+        max_threads: Threads of the host, those of its own work among them, from which on calls are refused.
     """
 
     max_statements: int = 64
@@ -60,6 +64,8 @@ class ServerLimits:
     max_input_bytes: int = 1 << 30
     max_key_streams: int = 256
     max_idle_seconds: float = 300.0
+    max_results: int = 128
+    max_threads: int = 1500
 
     def slots(self, name: str, limit: int) -> Slots:
         """As many slots as one of the limits says.
@@ -170,8 +176,13 @@ def has_room(taken: Counter[str], owner: str, most: int) -> bool:
     return taken.total() < most or taken[owner] < most // len({*taken, owner})
 
 
-def _take_one(counts: Counter[str], owner: str) -> None:
-    """Count one less of an owner, who is forgotten with the last."""
+def take_one(counts: Counter[str], owner: str) -> None:
+    """Count one less of an owner, who is forgotten with the last.
+
+    Args:
+        counts: How many each owner has.
+        owner: One that has some.
+    """
     counts[owner] -= 1
     if not counts[owner]:
         del counts[owner]
@@ -220,7 +231,7 @@ class Slots:
             yield
         finally:
             with self._lock:
-                _take_one(self._idle, share.owner)
+                take_one(self._idle, share.owner)
 
     def take(
         self,
@@ -281,7 +292,7 @@ class Slots:
             share: Whose it was.
         """
         with self._lock:
-            _take_one(self._held, share.owner)
+            take_one(self._held, share.owner)
             self._pass_on()
 
     def lend(self, share: Share) -> bool:
@@ -321,7 +332,7 @@ class Slots:
             share: Who.
         """
         with self._lock:
-            _take_one(self._idle, share.owner)
+            take_one(self._idle, share.owner)
 
     def hand_on(self) -> None:
         """Give a slot back that counts as nobody's."""
@@ -335,8 +346,8 @@ class Slots:
             share: Whose it was.
         """
         with self._lock:
-            _take_one(self._idle, share.owner)
-            _take_one(self._held, share.owner)
+            take_one(self._idle, share.owner)
+            take_one(self._held, share.owner)
             if self._free:
                 # Whoever waits while a slot is free may now have one more.
                 self._free -= 1

@@ -22,6 +22,7 @@ from engine.telemetry.statement_ids import StatementScope, statement_id
 from flight_server.server.callers import Callers
 from flight_server.server.ledger import Pace
 from flight_server.server.limits import HeldSlot
+from flight_server.server.result_places import ResultPlace, ResultPlaces
 from flight_server.server.running_calls import Call, CallState
 from flight_server.wire.boundary import wire_error
 from flight_server.wire.tickets import METADATA_KEY
@@ -48,12 +49,14 @@ class Terms:
         callers: Knows whether it may go on: tokens end, and roles change.
         principal: Who.
         slow_clients: Ends what a client does not read in time.
+        places: For results that are sent batch by batch.
         pace: How quickly; None: as quickly as it can.
     """
 
     callers: Callers
     principal: Principal
     slow_clients: DeadlineWatcher
+    places: ResultPlaces
     pace: Pace | None = None
 
 
@@ -72,6 +75,7 @@ class _Sending:
         self._watch: Watch | None = None
         self._overdue: Exception | None = None
         """What the client is told that has read too late."""
+        self._place: ResultPlace | None = None
         self._terms = terms
         self._result = result
         self._batches = iter(result)
@@ -94,6 +98,10 @@ class _Sending:
                 return None
         self._result.close()
         return list(self._gathered)
+
+    def hold(self, place: ResultPlace) -> None:
+        """Have a place among the results that are sent batch by batch, until Flight drops this."""
+        self._place = place
 
     def watch(self, deadline: Deadline) -> None:
         """Have it end in time also while its client reads nothing."""
@@ -179,7 +187,12 @@ class _Sending:
     def __del__(self) -> None:
         # Flight drops the stream of a client that went away, without a word; a generator that never began
         # would not clean up.
-        self.close()
+        try:
+            self.close()
+        finally:
+            # Not earlier: the thread that sends may wait for its client until now.
+            if self._place is not None:
+                self._place.give()
 
 
 def _end_unread(sending: ref[_Sending]) -> None:
@@ -238,6 +251,7 @@ def result_stream(
     terms: Terms,
     slot: HeldSlot | None = None,
     deadline: Deadline = NO_DEADLINE,
+    place: ResultPlace | None = None,
 ) -> flight.FlightDataStream:
     """The stream that answers DoGet.
 
@@ -248,14 +262,18 @@ def result_stream(
         terms: On what terms it is sent.
         slot: What was held while it was computed: given back before it waits for its pace. None: nothing.
         deadline: When it must have been read.
+        place: Taken for it, to be given back here; None: one is taken if it is large.
 
     Returns:
         A stream whose schema carries the query's metadata.
 
     Raises:
-        LivestateError: The query failed before its first `TABLE_BYTES`.
+        LivestateError: The query failed before its first `TABLE_BYTES`, or too many larger results are on
+            their way.
     """
     if result.table is not None:
+        if place is not None:
+            place.give()
         if call.audited is not None:
             call.audited.count(result.table.num_rows, result.table_bytes)
         _hold_back([result.table], call, terms, slot)
@@ -265,9 +283,12 @@ def result_stream(
     sending = _Sending(result, call, context, terms)
     gathered = sending.gather(TABLE_BYTES)
     if gathered is None:
+        sending.hold(terms.places.take(terms.principal.name) if place is None else place)
         sending.watch(deadline)
         call.state = CallState.STREAMING
         return flight.GeneratorStream(schema, sending, WRITE_OPTIONS)
+    if place is not None:
+        place.give()
     _hold_back(gathered, call, terms, slot)
     return flight.RecordBatchStream(pa.Table.from_batches(gathered, schema), WRITE_OPTIONS)
 

@@ -34,11 +34,13 @@ from flight_server.server.fragment_calls import FragmentRunner, Fragments
 from flight_server.server.key_streams import KeyStreams
 from flight_server.server.ledger import Ledger
 from flight_server.server.limits import ServerLimits
+from flight_server.server.result_places import ResultPlaces
 from flight_server.server.result_streams import TABLE_BYTES, WRITE_OPTIONS
 from flight_server.server.running_calls import Calls
 from flight_server.server.server_figures import ServerFigures
 from flight_server.server.sessions import CallerFactory, OpenHandshake
 from flight_server.server.statements import Statements
+from flight_server.server.thread_limit import ThreadLimit
 from flight_server.wire.boundary import guard_rpc
 from flight_server.wire.call_headers import MIDDLEWARE
 from flight_server.wire.fragment_messages import FRAGMENT_MARK, parse_fragment
@@ -115,11 +117,12 @@ class LivestateServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow 
     ) -> None:
         self._service = service
         self._calls = Calls()
-        self._callers = Callers(authenticator, audit)
         limits = limits or ServerLimits()
+        self._callers = Callers(authenticator, ThreadLimit(limits.max_threads), audit)
         self._slow_clients = DeadlineWatcher()
         self._closing: threading.Thread | None = None
         uris = {} if cluster is None else cluster.uris
+        places = ResultPlaces(limits.max_results)
         ledger = Ledger()
         activity = Activity(self._calls, self._callers.connections, cluster)
         self._statements = Statements(
@@ -127,6 +130,7 @@ class LivestateServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow 
             self._calls,
             limits,
             self._slow_clients,
+            places,
             uris,
             activity,
             self._callers,
@@ -139,6 +143,7 @@ class LivestateServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow 
             self._calls,
             limits,
             self._slow_clients,
+            places,
             has_peers=cluster is not None,
             callers=self._callers,
             ledger=ledger,

@@ -33,6 +33,7 @@ from flight_server.server.callers import Callers
 from flight_server.server.json_values import json_array
 from flight_server.server.ledger import Ledger
 from flight_server.server.limits import HeldSlot, ServerLimits, share_of
+from flight_server.server.result_places import ResultPlaces
 from flight_server.server.result_streams import Terms, catalog_stream, result_stream, table_stream
 from flight_server.server.running_calls import Call, Calls, CallState
 from flight_server.server.server_figures import SlotFigures
@@ -91,6 +92,7 @@ class Statements:
         calls: Knows what runs.
         limits: How many may be computed at once.
         slow_clients: Ends what clients send or read too slowly.
+        places: For results that are sent batch by batch.
         uris: Where the hosts of the deployment are; empty: there is none.
         activity: Answers statements about what goes on.
         callers: Knows who calls.
@@ -105,6 +107,7 @@ class Statements:
         calls: Calls,
         limits: ServerLimits,
         slow_clients: DeadlineWatcher,
+        places: ResultPlaces,
         uris: Mapping[HostName, str],
         activity: Activity,
         callers: Callers,
@@ -116,7 +119,7 @@ class Statements:
         self._slow_seconds = slow_seconds
         self._activity = activity
         self._ledger = ledger
-        self._terms = Terms(callers, ANYBODY, slow_clients)
+        self._terms = Terms(callers, ANYBODY, slow_clients, places)
         self._principal = ANYBODY
         self._by_principal: dict[int, Statements] = {}
         """Those of principals that asked last, by the id of their object, to which they refer."""

@@ -21,7 +21,7 @@ from engine.changelog import Changelog, append_table
 from engine.errors import InvalidInput
 from engine.model.schema import define_store
 from flight_server.client.connection import FLIGHT_FAILURES
-from flight_server.host.arrow_pool import POOL_MIB
+from flight_server.host.arrow_pool import BUFFER_MIB, POOL_MIB
 from flight_server.wire.boundary import ERROR_TRAILER
 from flight_server.wire.fragment_messages import FORMAT, FRAGMENT_MARK, UPLOAD_SCHEMA
 from flight_server.wire.ipc_bytes import MAX_FIELDS, NotPlainError, read_row, read_table
@@ -258,7 +258,7 @@ def text_of_zeros(size: int) -> pa.Array:
 
 def test_values_that_unfold_are_not_bound(host: Served) -> None:
     with grows_by_at_most(host.process.pid, MOST_MIB):
-        for mebibytes in (POOL_MIB // 2, 2 * POOL_MIB, 16 * POOL_MIB - 1):
+        for mebibytes in (20, 2 * BUFFER_MIB, 2 * POOL_MIB, 1023):
             zeros = text_of_zeros(mebibytes << 20)
             for compression in ("zstd", "lz4"):
                 assert "16,777,216 bytes" in host.refuses(lambda _: bound(host, zeros, compression))  # noqa: B023  called at once

@@ -4,9 +4,11 @@ the host little.
 
 from __future__ import annotations
 
+import json
 import socket
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,19 +16,27 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
+from engine.changelog import Changelog, append_table
 from engine.cluster.fragments import FragmentRequest
-from engine.errors import Forbidden, Unauthenticated
+from engine.deadline import NO_DEADLINE, Deadline
+from engine.errors import DeadlineExceeded, Forbidden, LimitExceeded, Unauthenticated
 from engine.exec.query_options import QueryOptions
-from engine.model.schema import Epoch, PartitionId
+from engine.model.schema import Epoch, PartitionId, define_store
 from flight_server.cli.credentials import add_token
 from flight_server.client.client import Client
 from flight_server.client.connection_options import ConnectionOptions
 from flight_server.host.host import Host, HostOptions
+from flight_server.server.limits import ServerLimits
+from flight_server.server.result_places import ResultPlaces
+from flight_server.server.result_streams import TABLE_BYTES
+from flight_server.server.thread_limit import SECONDS_BETWEEN_LOOKS, ThreadLimit
 from flight_server.wire.fragment_messages import FragmentTicket
 from tests.security.callers import Authority
 from tests.security.test_scopes import ROWS, TRADES, append
+from tests.support.host_processes import host_processes
+from tests.support.plays import COUNT, PLAYS, STORE
 from tests.support.started_host import start_host
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_SECONDS, wait_until
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"
 """What a client of HTTP/2 begins with (RFC 9113), and settings of none."""
@@ -145,6 +155,123 @@ def test_slow_readers_hold_up_nobody_else(tmp_path: Path) -> None:
             assert bob.query("SELECT sum(id) FROM trades").read_all().num_rows == 1
         shown = ann.query("SHOW STATEMENTS").read_all().to_pylist()
         assert [row["state"] for row in shown].count("streaming") == 2
+
+
+def test_results_that_nobody_reads_have_a_limit(tmp_path: Path) -> None:
+    files = Guarded(tmp_path)
+    options = replace(files.options, limits=ServerLimits(max_results=2))
+    with start_host(options) as host, files.client(host, "ann") as ann, ExitStack() as resources:
+        for _ in range(2):
+            rows = resources.enter_context(closing(ann.query(LARGE)))
+            next(iter(rows))
+        with pytest.raises(LimitExceeded, match=r"2 results of more than 4 MiB .* 2 of them to you"):
+            ann.query(LARGE)
+        assert_answers(ann)
+        with files.client(host, "bob") as bob:
+            # A share of the places is everybody's.
+            others = bob.query(LARGE)
+            next(iter(others))
+            with pytest.raises(LimitExceeded, match=r"3 results .* 1 of them to you"):
+                bob.query(LARGE)
+            others.close()
+        resources.close()
+        wait_until(lambda: is_sent(ann))
+
+
+def is_sent(client: Client) -> bool:
+    """Whether there is a place for a large result."""
+    try:
+        with closing(client.query(LARGE)) as rows:
+            return bool(next(iter(rows)).num_rows)
+    except LimitExceeded:
+        return False
+
+
+def test_an_endpoint_waits_for_a_place() -> None:
+    places = ResultPlaces(2)
+    place, _ = places.take("ann"), places.take("ann")
+    with pytest.raises(DeadlineExceeded):
+        places.wait("ann", Deadline(0.01))
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(places.wait, "ann", NO_DEADLINE)
+        try:
+            # A share of the places is everybody's.
+            places.wait("bob", Deadline(0.01)).give()
+        finally:
+            for _ in range(2):
+                place.give()
+        waiting.result(PATIENCE_SECONDS)
+    with pytest.raises(LimitExceeded):
+        places.take("ann")
+
+
+def test_endpoints_are_read_one_after_the_other_where_there_is_one_place(tmp_path: Path) -> None:
+    changelog = str(tmp_path / "changelog")
+    rows = pa.table({"id": pa.array(range(1 << 22), pa.int64())})
+    append_table(Changelog.open(changelog), define_store("many", rows.schema, ["id"], partitions=4), rows)
+    options = HostOptions(changelog, tmp_path / "data", port=0, limits=ServerLimits(max_results=1))
+    command = json.dumps({"sql": "SELECT id, id + 1 AS next FROM many", "endpoints": "partitions"}).encode()
+    with start_host(options) as host, flight.connect(host.uri) as client, ThreadPoolExecutor(4) as pool:
+        info = client.get_flight_info(flight.FlightDescriptor.for_command(command))
+        tables = list(pool.map(lambda each: client.do_get(each.ticket).read_all(), info.endpoints))
+        assert len(tables) == 4
+        assert all(table.nbytes > TABLE_BYTES for table in tables)
+        assert sum(table.num_rows for table in tables) == rows.num_rows
+
+
+def test_a_host_with_too_many_threads_refuses_calls(tmp_path: Path) -> None:
+    files = Guarded(tmp_path)
+    options = replace(files.options, limits=ServerLimits(max_threads=1))
+    with (
+        start_host(options) as host,
+        files.client(host, "ann") as ann,
+        pytest.raises(LimitExceeded, match="As many calls are under way on this host as it has threads for"),
+    ):
+        ann.query("SELECT 1")
+
+
+def test_threads_are_counted_now_and_then() -> None:
+    counts, now = [5, 9, 10, 3], [0.0]
+    limit = ThreadLimit(10, lambda: counts.pop(0), lambda: now[0])
+    limit.check()
+    for _ in range(3):
+        limit.check()
+    assert len(counts) == 3
+    now[0] += SECONDS_BETWEEN_LOOKS
+    limit.check()
+    now[0] += SECONDS_BETWEEN_LOOKS
+    for _ in range(2):
+        with pytest.raises(LimitExceeded):
+            limit.check()
+    now[0] += SECONDS_BETWEEN_LOOKS
+    limit.check()
+    assert not counts
+
+
+def test_as_many_calls_as_may_be_end_no_host(tmp_path: Path) -> None:
+    """Each takes memory of the pool that Flight's messages come from, and where that is empty Arrow ends the
+    process.
+    """
+    changelog = (tmp_path / "changelog").as_uri()
+    append_table(Changelog.open(changelog), STORE, PLAYS)
+    with (
+        host_processes(tmp_path, changelog, "a") as hosts,
+        Client(hosts["a"].uri, timeout_seconds=60) as client,
+        ExitStack() as resources,
+    ):
+        streams = [
+            resources.enter_context(client.keys("plays", ["genre"]))
+            for _ in range(ServerLimits().max_key_streams)
+        ]
+        large = 0
+        with pytest.raises(LimitExceeded, match="results of more than 4 MiB"):
+            while True:
+                rows = client.query("SELECT a.song, b.song FROM plays a, plays b")
+                next(iter(resources.enter_context(closing(rows))))
+                large += 1
+        assert large >= 16
+        assert client.query(COUNT).read_all()["n"].to_pylist() == [PLAYS.num_rows]
+        assert [stream.get(3) for stream in streams] == [{"genre": 3}] * len(streams)
 
 
 def test_whoever_is_taken_out_gets_no_more_of_an_open_stream(tmp_path: Path) -> None:
