@@ -32,7 +32,7 @@ from engine.model.schema import StoreDefinition, define_store
 from engine.model.sql_types import canonical_type, sql_type
 from spark_pipeline.preaggregation import BINARY_COLLATION, event_columns, partial_rows
 from spark_pipeline.type_mapping import arrow_schema
-from spark_pipeline.window_columns import flatten_window, named_column, window_columns
+from spark_pipeline.window_columns import flatten_window, named_column, unused_name, window_columns
 
 _IS_NULL = RESERVED_PREFIX + "is_null"
 
@@ -239,14 +239,17 @@ class StoreOutput:
                 f"Store {self.store}: the query must return a frame, and it returned {rows!r}."
             )
         if self._merged_kind is not None and self.aggregate_first:
-            return partial_rows(
-                rows.select(self._columns_of_rows(rows)),
+            # A column of events may be called as the mark is.
+            mark = unused_name(_IS_NULL, rows.columns)
+            partials = partial_rows(
+                rows.select(self._columns_of_rows(rows, mark)),
                 self.store,
                 self.whole_key,
                 self._merged_kind,
                 time=self.time,
-                tombstones=self.tombstones,
+                tombstones=mark if self.tombstone_when_null else self.tombstone_column,
             )
+            return partials.withColumnRenamed(mark, _IS_NULL)
         return rows.select(self._projection(rows))
 
     def columns(self, batch: DataFrame) -> list[Column] | None:
@@ -276,15 +279,15 @@ class StoreOutput:
             rows, self._named_columns(rows), self.store, self.whole_key, self._merged_kind, time=self.time
         )
 
-    def _columns_of_rows(self, rows: DataFrame) -> list[Column]:
-        """Rows as they are, but for a window that is flattened, and nulls that are marked."""
+    def _columns_of_rows(self, rows: DataFrame, mark: str = _IS_NULL) -> list[Column]:
+        """Rows as they are, but for a window that is flattened, and nulls that are marked in a column."""
         columns = (
             [column.alias(name) for name, column in self._named_columns(rows).items()]
             if self.window
             # As one, since names that are there twice are found, and told, where the store is defined.
             else [F.col("*")]
         )
-        return [*columns, self._null_mark(rows)] if self.tombstone_when_null else columns
+        return [*columns, self._null_mark(rows).alias(mark)] if self.tombstone_when_null else columns
 
     def _named_columns(self, rows: DataFrame) -> dict[str, Column]:
         if self.window:
@@ -299,7 +302,7 @@ class StoreOutput:
                 f"{', '.join(columns)}"
             )
             raise InvalidInput(f"Store {self.store}: {cause}.")
-        return columns[name].isNull().alias(_IS_NULL)
+        return columns[name].isNull()
 
     def definition(self, frame: DataFrame, group: str) -> StoreDefinition:
         """What the store has to be for a frame; nothing is computed.

@@ -26,15 +26,14 @@ from pyspark.sql.types import (
 
 from engine.errors import InvalidInput
 from engine.model.kinds import EMPTY_IN_SKETCHES, SKETCHES, TIMED, Function, Merge, MergedColumn, Session
-from spark_pipeline.window_columns import named_column
+from spark_pipeline.window_columns import named_column, unused_name
 
 BINARY_COLLATION = "UTF8_BINARY"
 """Spark's collation of texts that are equal where their bytes are."""
 
 _LG_REGISTERS = 12
 _KLL_SIZE = 200
-_REMOVED = "__removed"
-_EVENTS = "__events"
+_FLAGS = "__flags"
 _WINDOW = "__window"
 _PLACE = "__place"
 """Where an event stands in its batch: of equal times the first, or the last, is meant, which Spark's own
@@ -81,21 +80,20 @@ def partial_rows(
             f"Store {store}: events of sessions cannot carry tombstones; write session fragments, and say so "
             "with is_partial."
         )
+    place = unused_name(_PLACE, events.columns)
     if any(column.function in TIMED for column in kind.columns):
-        events = events.withColumn(_PLACE, F.monotonically_increasing_id())
+        events = events.withColumn(place, F.monotonically_increasing_id())
     if isinstance(kind, Session):
-        return _fragments(events, store, key, kind, time)
+        return _fragments(events, store, key, kind, time, place)
     aggregates = [
-        aggregate for column in kind.columns for aggregate in _aggregates(events, column, tombstones)
+        aggregate for column in kind.columns for aggregate in _aggregates(events, column, tombstones, place)
     ]
     grouped = events.groupBy(*(named_column(name) for name in key))
     if tombstones is None:
         return grouped.agg(*aggregates)
-    removed = F.coalesce(F.max(named_column(tombstones)), F.lit(False)).alias(_REMOVED)
-    return _add_removals(
-        grouped.agg(*aggregates, removed, F.count_if(_is_event(tombstones)).alias(_EVENTS)),
-        tombstones,
-    )
+    flags = unused_name(_FLAGS, [*key, *_partials(kind), tombstones])
+    rows = grouped.agg(*aggregates, _flags(tombstones).alias(flags))
+    return rows.select("*", F.explode(flags).alias(tombstones)).drop(flags)
 
 
 def event_columns(
@@ -173,7 +171,9 @@ def _check(events: Sequence[str], store: str, plain: Sequence[str], columns: Seq
             )
 
 
-def _fragments(events: DataFrame, store: str, key: Sequence[str], kind: Session, time: str) -> DataFrame:
+def _fragments(
+    events: DataFrame, store: str, key: Sequence[str], kind: Session, time: str, place: str
+) -> DataFrame:
     """Events of a key that are no further apart than the gap, in one row. Spark would leave out those without
     a time.
     """
@@ -181,36 +181,41 @@ def _fragments(events: DataFrame, store: str, key: Sequence[str], kind: Session,
         F.lit(f"Store {store}: the time {time} of an event is null; a key must not be null.")
     )
     events = events.withColumn(time, F.coalesce(named_column(time), missing))
-    aggregates = [aggregate for column in kind.columns for aggregate in _aggregates(events, column, None)]
+    aggregates = [
+        aggregate for column in kind.columns for aggregate in _aggregates(events, column, None, place)
+    ]
     at = named_column(time)
     ends = [F.min(at).alias(kind.start), F.max(at).alias(kind.end)]
     # Under a name of its own: a column of the key may be called as Spark calls it.
-    window = F.session_window(at, f"{kind.gap_microseconds} microseconds").alias(_WINDOW)
-    kept = [*key, kind.start, kind.end, *(name for column in kind.columns for name in column.partials)]
-    return (
-        events.groupBy(*(named_column(name) for name in key), window)
-        .agg(*ends, *aggregates)
-        .select(*(named_column(name) for name in kept))
-    )
+    name = unused_name(_WINDOW, [*key, kind.start, kind.end, *_partials(kind)])
+    window = F.session_window(at, f"{kind.gap_microseconds} microseconds").alias(name)
+    grouped = events.groupBy(*(named_column(each) for each in key), window)
+    return grouped.agg(*ends, *aggregates).drop(name)
 
 
-def _add_removals(grouped: DataFrame, tombstones: str) -> DataFrame:
-    """A tombstone in front of the partial row of each key that has been removed, and alone where there is
-    nothing else.
+def _partials(kind: Merge | Session) -> Sequence[str]:
+    return [name for column in kind.columns for name in column.partials]
+
+
+def _flags(tombstones: str) -> Column:
+    """Which rows a key has: a tombstone in front of its partial row if it has been removed, and alone where
+    there is nothing else.
     """
-    removed, has_events = F.col(_REMOVED), F.col(_EVENTS) > 0
+    removed = F.coalesce(F.max(named_column(tombstones)), F.lit(False))
+    has_events = F.count_if(_is_event(tombstones)) > 0
     both, removal, events = (
         F.array(*(F.lit(flag) for flag in flags)) for flags in ((True, False), (True,), (False,))
     )
-    rows = F.when(removed & has_events, both).when(removed, removal).otherwise(events)
-    return grouped.withColumn(tombstones, F.explode(rows)).drop(_REMOVED, _EVENTS)
+    return F.when(removed & has_events, both).when(removed, removal).otherwise(events)
 
 
 def _is_event(tombstones: str) -> Column:
     return ~F.coalesce(named_column(tombstones), F.lit(False))
 
 
-def _aggregates(events: DataFrame, column: MergedColumn, tombstones: str | None) -> Iterator[Column]:
+def _aggregates(
+    events: DataFrame, column: MergedColumn, tombstones: str | None, place: str
+) -> Iterator[Column]:
     """The columns that a merged column is folded from, in the order of `MergedColumn.partials`."""
 
     def events_only(name: str) -> Column:
@@ -221,7 +226,7 @@ def _aggregates(events: DataFrame, column: MergedColumn, tombstones: str | None)
     of = _compared_by_bytes(events_only(column.of), data_type) if column.of else None
     by = events_only(column.by) if column.by else None
     for name, aggregate in zip(
-        column.partials, _functions(column, data_type, of, by, tombstones), strict=True
+        column.partials, _functions(column, data_type, of, by, tombstones, place), strict=True
     ):
         yield aggregate.alias(name)
 
@@ -233,13 +238,18 @@ def _compared_by_bytes(of: Column, data_type: DataType | None) -> Column:
 
 
 def _functions(
-    column: MergedColumn, kind: DataType | None, of: Column | None, by: Column | None, tombstones: str | None
+    column: MergedColumn,
+    kind: DataType | None,
+    of: Column | None,
+    by: Column | None,
+    tombstones: str | None,
+    place: str,
 ) -> Sequence[Column]:
     function = column.function
     if of is None or kind is None:
         return [F.count(F.lit(1)) if tombstones is None else F.count_if(_is_event(tombstones))]
     if by is not None:
-        when = F.when(by.isNotNull(), F.struct(by, F.col(_PLACE)))
+        when = F.when(by.isNotNull(), F.struct(by, named_column(place)))
         is_last = function is Function.LAST
         return [F.max_by(of, when), F.max(by)] if is_last else [F.min_by(of, when), F.min(by)]
     if function is Function.COUNT_DISTINCT:

@@ -4,6 +4,8 @@ have to be.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
 from pyspark.sql.types import StructType
@@ -45,7 +47,8 @@ def flatten_window(rows: DataFrame, store: str, window: str) -> dict[str, Column
             f"Store {store}: the window column {window} is {data_type.simpleString()}, and not what Spark's "
             "window() makes."
         )
-    taken = [name for name in window_columns(window) if name in rows.columns]
+    wanted = [name.casefold() for name in window_columns(window)]
+    taken = [name for name in rows.columns if name.casefold() in wanted]
     if taken:
         raise InvalidInput(
             f"Store {store}: the window {window} becomes {' and '.join(window_columns(window))}, and there "
@@ -65,3 +68,16 @@ def named_column(name: str) -> Column:
     """The column of any rows that has a name, whatever characters are in it."""
     escaped = name.replace("`", "``")
     return F.col(f"`{escaped}`")
+
+
+def unused_name(name: str, taken: Iterable[str]) -> str:
+    """A name for a column beside those of the user, which may be called anything.
+
+    Args:
+        name: What it is called if nothing else is.
+        taken: Names of the other columns; Spark does not tell upper from lower case.
+    """
+    folded = {each.casefold() for each in taken}
+    while name.casefold() in folded:
+        name += "_"
+    return name

@@ -20,7 +20,7 @@ from pyspark.sql import functions as F  # noqa: N812  the name that PySpark's ow
 from engine.changelog import Changelog, append_table
 from engine.errors import InvalidInput
 from engine.model.kinds import SKETCHES, Behaviour, Merge, MergedColumn, Session
-from engine.model.schema import StoreName, define_store
+from engine.model.schema import TOMBSTONE_COLUMN, StoreName, define_store
 from engine.producers.partial_rows import partial_rows
 from spark_pipeline import LiveStateSink, StoreOutput, merged, write_store
 from tests.spark.served import rows_of, serve_group
@@ -385,6 +385,61 @@ def test_names_of_events_are_no_expressions(
     rows = [row for store in ("merged", "sessions") for row in stored_rows(uri, store)]
     assert sum(row["sum.a"] for row in rows) == 24
     assert {row[key] for row in rows} == {1}
+
+
+@pytest.mark.parametrize("name", ["__place", "__PLACE"])
+def test_events_may_have_a_column_that_is_called_as_their_places_are(
+    spark: SparkSession, uri: str, name: str
+) -> None:
+    frame = spark.createDataFrame(
+        [(1, 0, "new", 10), (1, 0, "old", 9), (1, 0, "older", 9)],
+        f"k BIGINT, t BIGINT, title STRING, {name} BIGINT",
+    ).coalesce(1)
+    kind = merged.columns(
+        total=merged.sum(name), title=merged.last("title", by=name), first=merged.first("title", by=name)
+    )
+    write_store(frame, changelog=uri, store="merged", key=["k"], kind=kind)
+    timed = frame.withColumn("t", F.timestamp_seconds("t"))
+    write_store(
+        timed, changelog=uri, store="sessions", key=["k"], kind=Session(1_000_000, kind.columns), time="t"
+    )
+    for store in ("merged", "sessions"):
+        (row,) = stored_rows(uri, store)
+        assert (row["total"], row["title"], row["first"]) == (28, "new", "old")
+
+
+@pytest.mark.parametrize("name", ["__removed", "__events", "__flags", "__FLAGS", "__place"])
+def test_a_tombstone_column_may_be_called_anything(spark: SparkSession, uri: str, name: str) -> None:
+    frame = spark.createDataFrame(
+        [(1, "a", False), (2, "b", True), (3, "c", None), (3, "d", True)],
+        f"k BIGINT, title STRING, {name} BOOLEAN",
+    )
+    kind = merged.columns(plays=merged.count(), title=merged.last("title", by="k"))
+    write_store(frame, changelog=uri, store="merged", key=["k"], kind=kind, tombstone_column=name)
+    rows = [(row["k"], row["title"], row.get(TOMBSTONE_COLUMN, False)) for row in stored_rows(uri, "merged")]
+    assert sorted(row for row in rows if not row[2]) == [(1, "a", False), (3, "c", False)]
+    assert sorted(row[0] for row in rows if row[2]) == [2, 3]
+
+
+@pytest.mark.parametrize("name", ["__is_null", "__IS_NULL"])
+def test_events_may_have_a_column_that_is_called_as_the_mark_of_nulls_is(
+    spark: SparkSession, uri: str, name: str
+) -> None:
+    frame = spark.createDataFrame([(1, "a", 5), (2, None, 6)], f"k BIGINT, title STRING, {name} BIGINT")
+    kind = merged.columns(total=merged.sum(name))
+    write_store(frame, changelog=uri, store="merged", key=["k"], kind=kind, tombstone_when_null="title")
+    rows = stored_rows(uri, "merged")
+    assert sorted((row["k"], row["total"], row.get(TOMBSTONE_COLUMN, False)) for row in rows) == [
+        (1, 5, False),
+        (2, None, True),
+    ]
+
+
+def test_names_of_keys_that_are_reserved_are_refused_by_the_store(spark: SparkSession, uri: str) -> None:
+    frame = spark.sql("SELECT 1 AS __window, TIMESTAMP '2026-01-01 10:00:00Z' AS t")
+    kind = Session(60_000_000, merged.columns(plays=merged.count()).columns)
+    with pytest.raises(InvalidInput, match="names that start with __ are reserved; rename __window"):
+        write_store(frame, changelog=uri, store="sessions", key=["__window"], kind=kind, time="t")
 
 
 def stored_rows(uri: str, store: str) -> list[dict[str, Any]]:

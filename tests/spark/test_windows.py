@@ -231,6 +231,10 @@ def test_what_does_not_fit_is_refused(spark: SparkSession) -> None:
     both = batch.select("symbol", F.window("at", "1 minute").alias("w"), F.lit(2).alias("w_end"))
     with pytest.raises(InvalidInput, match="becomes w_start and w_end, and there is a column w_end already"):
         StoreOutput("windows", key=["symbol"], window="w").frame(both)
+    # Spark tells no upper from lower case, and neither does SQL.
+    cased = both.withColumnRenamed("w_end", "W_End")
+    with pytest.raises(InvalidInput, match="becomes w_start and w_end, and there is a column W_End already"):
+        StoreOutput("windows", key=["symbol"], window="w").frame(cased)
     with pytest.raises(InvalidInput, match="windows are for key-value and merge stores"):
         StoreOutput("windows", key=["symbol"], window="window", kind=Versioned("at"))
     with pytest.raises(InvalidInput, match="say how long it is"):
