@@ -7,7 +7,6 @@ hosts of the deployment. With LOCAL it is the host that is asked alone, which is
 from __future__ import annotations
 
 import re
-import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -212,7 +211,7 @@ class Activity:
             for call in self._calls.client_calls()
             if call.audited is not None
         )
-        sees_all, now = sees_all_calls(principal), time.time()
+        sees_all = sees_all_calls(principal)
         return [
             {
                 "host": self._here,
@@ -222,7 +221,7 @@ class Activity:
                 "peer": each.peer,
                 "state": "active" if running[each.principal.name, each.peer] else "idle",
                 "since": round(each.since * 1_000_000),
-                "idle_seconds": round(max(0.0, now - each.latest), 3),
+                "idle_seconds": round(self._connections.idle_seconds(each), 3),
                 "calls": each.calls,
                 "statements": running[each.principal.name, each.peer],
             }

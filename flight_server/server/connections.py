@@ -28,7 +28,7 @@ class CallerConnection:
         principal: Who.
         peer: Where from, as gRPC has it.
         since: When it called first, seconds since 1970.
-        latest: When it called last, likewise.
+        latest: When it called last, by a clock that nobody sets.
         calls: How often it has called; calls at the same moment may count once.
     """
 
@@ -43,10 +43,10 @@ class Connections:
     """The connections of all principals. Safe for threads.
 
     Args:
-        clock: Seconds since 1970.
+        clock: A monotonic clock, seconds.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lock = threading.Lock()
         self._known: dict[str, dict[str, CallerConnection]] = {}
@@ -89,7 +89,7 @@ class Connections:
             return
         if self._count >= MOST_KEPT:
             self._forget_oldest(now)
-        self._known.setdefault(principal.name, {})[peer] = CallerConnection(principal, peer, now, now)
+        self._known.setdefault(principal.name, {})[peer] = CallerConnection(principal, peer, time.time(), now)
         self._count += 1
 
     def _forget_oldest(self, now: float) -> None:
@@ -105,6 +105,10 @@ class Connections:
 
     def _all(self) -> list[CallerConnection]:
         return [each for own in self._known.values() for each in own.values()]
+
+    def idle_seconds(self, connection: CallerConnection) -> float:
+        """How long a connection has been silent."""
+        return max(0.0, self._clock() - connection.latest)
 
     def recent(self) -> Sequence[CallerConnection]:
         """Those that called within the last `KEPT_SECONDS`, the oldest first."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -153,6 +154,15 @@ def test_connections_that_are_silent_count_no_more() -> None:
     assert [(each.peer, each.calls) for each in connections.recent()] == [("a", 2), ("b", 2), ("c", 1)]
     clock.now += KEPT_SECONDS + 1
     assert not connections.recent()
+
+
+def test_connections_are_counted_by_a_clock_that_nobody_sets() -> None:
+    connections, before, wall = Connections(), time.monotonic(), time.time()
+    connections.note_call(principal(max_connections=1), "a")
+    (kept,) = connections.recent()
+    assert before <= kept.latest <= time.monotonic()
+    assert connections.idle_seconds(kept) < COUNTED_SECONDS
+    assert kept.since == pytest.approx(wall, abs=COUNTED_SECONDS)
 
 
 def test_what_is_known_of_connections_is_bounded() -> None:
