@@ -98,7 +98,7 @@ class ReaderConnection:
             LivestateError: What the host says of the statement, by kind.
         """
         info = self._connection.info(json.dumps(command).encode(), self._statement_seconds)
-        epochs = json.loads(info.app_metadata or b"{}").get("epochs", {})
+        epochs = self._connection.document(info.app_metadata or b"{}").get("epochs", {})
         shares = tuple(
             Share(
                 endpoint.ticket.ticket,

@@ -25,7 +25,7 @@ from flight_server.wire.key_messages import KeyRequest
 from flight_server.wire.messages import new
 from flight_server.wire.session_options import SessionOptions
 from flight_server.wire.settings import setting_of
-from flight_server.wire.tickets import CALL_ID_BYTES, METADATA_KEY, Statement
+from flight_server.wire.tickets import CALL_ID_BYTES, Statement
 
 
 class Rows:
@@ -41,7 +41,7 @@ class Rows:
 
     def __init__(self, stream: RowStream) -> None:
         self.schema = stream.schema
-        self.metadata: Mapping[str, Any] = json.loads((self.schema.metadata or {}).get(METADATA_KEY, b"{}"))
+        self.metadata: Mapping[str, Any] = stream.metadata
         self._stream = stream
 
     @property
@@ -210,9 +210,12 @@ class Client:
         return self._table("livestate.replicas")
 
     def _table(self, action: str) -> pa.Table:
-        (answer,) = self.act(action, b"")
-        with pa.ipc.open_stream(answer) as reader:
-            return reader.read_all()
+        answer = self._connection.answer(action, b"")
+        try:
+            with pa.ipc.open_stream(answer) as reader:
+                return reader.read_all()
+        except (pa.ArrowException, OSError) as error:
+            raise self._connection.unreadable() from error
 
     def health(self) -> Mapping[str, Any]:
         """How the host is: `{"ready": true, "stores": 3, "running": 1}`, where statements and fragments run.
@@ -220,9 +223,7 @@ class Client:
         Raises:
             LivestateError: What the host said, by its kind; Unavailable when there is no host.
         """
-        (answer,) = self.act("livestate.health", b"")
-        document: Mapping[str, Any] = json.loads(answer)
-        return document
+        return self._document("livestate.health", b"")
 
     def scrub(self, step: str, rate_bytes: float | None = None) -> Mapping[str, Any]:
         """Have the host read all that it has stored.
@@ -238,9 +239,7 @@ class Client:
             LivestateError: What the host said, by its kind; Unavailable when there is no host.
         """
         body = {"do": step} if rate_bytes is None else {"do": step, "rate": rate_bytes}
-        (answer,) = self.act("livestate.scrub", json.dumps(body).encode())
-        document: Mapping[str, Any] = json.loads(answer)
-        return document
+        return self._document("livestate.scrub", json.dumps(body).encode())
 
     def diagnose(self) -> HostDiagnosis:
         """How the host stands, as it says itself; for operators.
@@ -248,8 +247,7 @@ class Client:
         Raises:
             LivestateError: What the host said, by its kind; Unavailable when there is no host.
         """
-        (answer,) = self.act(DIAGNOSE_ACTION, b"")
-        return parse_diagnosis(answer)
+        return parse_diagnosis(self._connection.answer(DIAGNOSE_ACTION, b""))
 
     def drain(self, step: str) -> Mapping[str, Any]:
         """Have the host take no new statements, or take them again.
@@ -263,9 +261,10 @@ class Client:
         Raises:
             LivestateError: What the host said, by its kind; Unavailable when there is no host.
         """
-        (answer,) = self.act("livestate.drain", json.dumps({"do": step}).encode())
-        document: Mapping[str, Any] = json.loads(answer)
-        return document
+        return self._document("livestate.drain", json.dumps({"do": step}).encode())
+
+    def _document(self, action: str, body: bytes) -> Mapping[str, Any]:
+        return self._connection.document(self._connection.answer(action, body))
 
     def act(self, name: str, body: bytes) -> list[bytes]:
         """Do an action, as `Connection.act`."""

@@ -4,6 +4,7 @@ that hosts mean.
 
 from __future__ import annotations
 
+import json
 import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,6 +20,7 @@ from engine.errors import InvalidInput, LivestateError, Unavailable
 from flight_server.client.connection_options import ConnectionOptions
 from flight_server.wire.boundary import ERROR_TRAILER, is_word_of_caller, livestate_error, plain_message
 from flight_server.wire.call_headers import statement_headers
+from flight_server.wire.tickets import METADATA_KEY
 
 FLIGHT_FAILURES = (flight.FlightError, pa.ArrowException, OSError, KeyError)
 """What pyarrow raises when a call fails."""
@@ -95,12 +97,14 @@ class RowStream:
 
     Attributes:
         schema: Arrow schema of the batches.
+        metadata: What the host says of them.
     """
 
     def __init__(
         self, connection: Connection, reader: flight.FlightStreamReader, trailer: Trailer | None
     ) -> None:
         self.schema: pa.Schema = reader.schema
+        self.metadata = connection.document((self.schema.metadata or {}).get(METADATA_KEY, b"{}"))
         self._connection = connection
         self._reader = reader
         self._trailer = trailer
@@ -235,6 +239,33 @@ class Connection:
                 result.body.to_pybytes()
                 for result in self.client.do_action(flight.Action(name, body), self.call_options(seconds))
             ]
+
+    def answer(self, name: str, body: bytes) -> bytes:
+        """Do an action that has one result; arguments and errors as those of `act`."""
+        answers = self.act(name, body)
+        if len(answers) != 1:
+            raise self.unreadable()
+        return answers[0]
+
+    def document(self, answer: bytes) -> Mapping[str, Any]:
+        """The JSON object that a host has answered.
+
+        Raises:
+            HostLostError: It is none.
+        """
+        try:
+            document = json.loads(answer.decode())
+        except (ValueError, RecursionError) as error:
+            raise self.unreadable() from error
+        if not isinstance(document, dict):
+            raise self.unreadable()
+        return document
+
+    def unreadable(self) -> HostLostError:
+        """The error for an answer that is none."""
+        return HostLostError(
+            f"What the host at {self.uri} answers cannot be read: it is damaged, or no host of livestate."
+        )
 
     def info(self, command: bytes, seconds: float | None = None) -> flight.FlightInfo:
         """Have a command planned; arguments and errors as those of `act`."""

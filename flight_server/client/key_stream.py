@@ -5,7 +5,6 @@ the time.
 from __future__ import annotations
 
 import datetime as dt
-import json
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -89,8 +88,7 @@ class KeyStream:
         """What the host said of its last answer: the epoch of the store's group, and its age."""
         if self._metadata is None:
             return {}
-        found: Mapping[str, Any] = json.loads(self._metadata.to_pybytes())
-        return found
+        return self._connection.document(self._metadata.to_pybytes())
 
     def get(self, key: Any) -> dict[str, Any] | None:
         """The row of a key.

@@ -75,11 +75,12 @@ class PeerRows:
             try:
                 unsent = self._send(inputs)
                 schema = self._reader.schema
+                metadata = _metadata_of(schema)
             except FLIGHT_FAILURES as error:
                 raise self._end_with(error) from error
             if unsent is not None:
                 raise self._end_with(unsent) from unsent
-        self._metadata = json.loads((schema.metadata or {}).get(METADATA_KEY, b"{}"))
+        self._metadata = metadata
         self._schema = decoded_schema(schema)
 
     def _send(self, inputs: Mapping[str, pa.Table]) -> Exception | None:
@@ -169,6 +170,17 @@ class PeerRows:
     def __del__(self) -> None:
         # An exchange that is forgotten would wait for the host's last word.
         self.close()
+
+
+def _metadata_of(schema: pa.Schema) -> Mapping[str, Any]:
+    """What a host says of its rows; what cannot be read is as if it had broken off."""
+    try:
+        found = json.loads((schema.metadata or {}).get(METADATA_KEY, b"{}").decode())
+    except (ValueError, RecursionError) as error:
+        raise flight.FlightUnavailableError("What the host says of its rows is no JSON.") from error
+    if not isinstance(found, dict):
+        raise flight.FlightUnavailableError("What the host says of its rows is no JSON object.")
+    return found
 
 
 def _cancelled_error() -> Cancelled:

@@ -117,12 +117,17 @@ class _Peer:
     def report(self, body: bytes, timeout_seconds: float) -> bytes:
         """Send it this host's report; returns its own."""
         try:
-            (answer,) = self._connection.client.do_action(
-                flight.Action(REPORT_ACTION, body), self._connection.call_options(timeout_seconds)
+            answers = list(
+                self._connection.client.do_action(
+                    flight.Action(REPORT_ACTION, body), self._connection.call_options(timeout_seconds)
+                )
             )
-            return bytes(answer.body.to_pybytes())
         except FLIGHT_FAILURES as error:
             raise self._error(error) from error
+        if len(answers) != 1:
+            self._lost()
+            raise Unavailable(f"Host {self.name} does not answer to a report; try again shortly.")
+        return bytes(answers[0].body.to_pybytes())
 
     def probe(self, timeout_seconds: float) -> PeerFacts:
         """Call it, and see whether it answers."""

@@ -114,7 +114,7 @@ def parse_diagnosis(data: bytes) -> HostDiagnosis:
             for name, each in document.get("peers", {}).items()
         }
         return HostDiagnosis(**known)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise damaged from error
 
 

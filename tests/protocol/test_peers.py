@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +17,7 @@ from pyarrow import flight
 from engine import errors
 from engine.cluster.deployment import HostEntry
 from engine.cluster.fragments import FragmentRequest
-from engine.cluster.reports import ColumnReport, HostName
+from engine.cluster.reports import ColumnReport, HostName, HostReport
 from engine.errors import (
     Cancelled,
     DeadlineExceeded,
@@ -32,7 +33,8 @@ from flight_server.peers.peers import FlightPeers
 from flight_server.server.limits import ServerLimits
 from flight_server.wire.fragment_messages import FragmentTicket
 from flight_server.wire.report_messages import SentReport, parse_report
-from tests.protocol.peer_hosts import BATCH, GROUP, OPTIONS, PeerHost, entries, peer_host
+from flight_server.wire.tickets import METADATA_KEY
+from tests.protocol.peer_hosts import BATCH, GROUP, OPTIONS, PeerHost, Stores, entries, peer_host
 from tests.support.waiting import wait_until
 
 A, B = HostName("a"), HostName("b")
@@ -245,6 +247,41 @@ def test_reports_that_cannot_be_are_refused(pair: tuple[PeerHost, PeerHost]) -> 
         with pytest.raises(errors.InvalidInput, match="no host 'z'"):
             a.cluster.receive(z.cluster.peers.own_bytes())
         assert a.cluster.peers.reports().keys() == {A, B}
+
+
+class Damaged(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no types
+    """Answers a report once, and then nothing that can be read.
+
+    Attributes:
+        reports: How many have come.
+        document: What it says of the rows of a fragment.
+    """
+
+    reports = 0
+    document = b"{"
+
+    def do_action(self, context: Any, action: flight.Action) -> Iterator[bytes]:
+        self.reports += 1
+        if self.reports == 1:
+            yield SentReport(HostReport(B, *Stores().report()), "id", 5, 7).to_bytes()
+
+    def do_exchange(
+        self, context: Any, descriptor: flight.FlightDescriptor, reader: Any, writer: Any
+    ) -> None:
+        writer.begin(BATCH.schema.with_metadata({METADATA_KEY: self.document}))
+
+
+def test_a_host_whose_answers_cannot_be_read_is_lost(caplog: pytest.LogCaptureFixture) -> None:
+    hosts = entries("a", "b")
+    with peer_host(hosts, "a") as a, Damaged(hosts[1].uri) as b:
+        # It counts as alive for 20 seconds otherwise.
+        wait_until(lambda: b.reports >= 2 and not a.cluster.peers.host_statuses()[B].alive)
+        assert a.cluster.peers.host_statuses()[B].report is not None
+        for document in (b"{", b"\xff", b"[]"):
+            b.document = document
+            with pytest.raises(Unavailable, match="Host b does not answer"):
+                a.cluster.peers.run(B, fragment("rows 1"))
+    assert "cannot be reported to" not in caplog.text
 
 
 def test_a_host_of_another_changelog_is_refused(caplog: pytest.LogCaptureFixture) -> None:

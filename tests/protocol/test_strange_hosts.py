@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyarrow import flight
 
 from engine.errors import InvalidInput, LivestateError, Unauthenticated, Unavailable
+from flight_server.client.client import Client
 from flight_server.client.connection import Connection, HostLostError
 from flight_server.client.connection_options import ConnectionOptions
 from flight_server.wire.boundary import ERROR_TRAILER
+from flight_server.wire.tickets import METADATA_KEY
 from spark_pipeline.host_calls import ReaderConnection
 
 FAILURES = {
@@ -53,6 +57,71 @@ class _Strange(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no 
 def strange() -> Iterator[ConnectionOptions]:
     with _Strange("grpc://127.0.0.1:0") as server:
         yield ConnectionOptions((f"grpc://127.0.0.1:{server.port}",))
+
+
+class _Damaged(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no types
+    """Answers what is no answer.
+
+    Attributes:
+        answers: The results of every action.
+        document: What it says of every result and plan.
+    """
+
+    answers: Sequence[bytes] = ()
+    document = b""
+
+    def do_action(self, context: Any, action: flight.Action) -> Iterator[bytes]:
+        yield from self.answers
+
+    def do_get(self, context: Any, ticket: flight.Ticket) -> flight.RecordBatchStream:
+        table = pa.table({"n": [1]}).replace_schema_metadata({METADATA_KEY: self.document})
+        return flight.RecordBatchStream(table)
+
+    def get_flight_info(self, context: Any, descriptor: flight.FlightDescriptor) -> flight.FlightInfo:
+        return flight.FlightInfo(pa.schema([]), descriptor, [], app_metadata=self.document)
+
+
+@pytest.fixture(scope="module")
+def damaged() -> Iterator[tuple[_Damaged, str]]:
+    with _Damaged("grpc://127.0.0.1:0") as server:
+        yield server, f"grpc://127.0.0.1:{server.port}"
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [[], [b""], [b"{"], [b"\xff"], [b"[]"], [b"[" * 100_000], [b"{}", b"{}"]],
+    ids=lambda each: repr(each)[:20],
+)
+def test_an_action_without_an_answer_that_can_be_read_is_a_lost_host(
+    damaged: tuple[_Damaged, str], answers: Sequence[bytes]
+) -> None:
+    server, uri = damaged
+    server.answers = answers
+    with Client(uri) as client:
+        for ask in (
+            client.health,
+            client.hosts,
+            partial(client.scrub, "status"),
+            partial(client.drain, "status"),
+        ):
+            with pytest.raises(HostLostError, match=f"What the host at {uri} answers cannot be read"):
+                ask()
+        with pytest.raises(HostLostError if len(answers) != 1 else LivestateError, match="cannot be read"):
+            client.diagnose()
+
+
+@pytest.mark.parametrize("document", [b"{", b"\xff", b"[]", b"[" * 100_000], ids=lambda each: repr(each[:4]))
+def test_what_a_host_says_of_an_answer_and_cannot_be_read_is_a_lost_host(
+    damaged: tuple[_Damaged, str], document: bytes
+) -> None:
+    server, uri = damaged
+    server.document = document
+    words = f"What the host at {uri} answers cannot be read"
+    with Client(uri) as client, pytest.raises(HostLostError, match=words):
+        client.query("SELECT 1")
+    options = ConnectionOptions((uri,))
+    with ReaderConnection(options, None) as host, pytest.raises(HostLostError, match=words):
+        host.plan({})
 
 
 @pytest.mark.parametrize("trailer", TRAILERS)
