@@ -38,7 +38,7 @@ def repeats_map_key(values: pa.Array) -> bool:
     owned = values.is_valid().to_numpy(zero_copy_only=False)[owners]
     numbers = _numbers_of_equals(keys)
     # In numpy sorting is many times faster than looking for what is unique.
-    pairs = np.sort((owners * (numbers.max(initial=0) + 1) + numbers)[owned])
+    pairs = np.sort((owners * (numbers.max(initial=0) + 2) + numbers + 1)[owned])
     return (
         bool((pairs[1:] == pairs[:-1]).any())
         or repeats_map_key(items.filter(pa.array(owned)))
