@@ -86,11 +86,11 @@ class Writer:
     twice.
     """
 
-    def __init__(self, epochs: Epochs, fence: Commit) -> None:
+    def __init__(self, epochs: Epochs, fence: Commit, reading: ClockReading) -> None:
         self._epochs = epochs
         self._head = fence
         self._first_generation = fence.generation
-        self._reading: ClockReading | None = None
+        self._reading = reading
         self._fenced: Fenced | None = None
         self._lock = threading.Lock()
 
@@ -108,8 +108,7 @@ class Writer:
 
         Raises:
             InvalidInput: `writer_id` is empty or not printable; or a job has written the group, and it is not
-                to be taken over; or the group's stores have a retention, and the clock of this machine cannot
-                be believed.
+                to be taken over; or the clock of this machine cannot be believed.
             Corrupt: The newest epoch does not follow the one before it; or the commit behind it was lost, and
                 later ones are there.
             Unavailable: The changelog cannot be reached, or other writers keep winning the race.
@@ -118,7 +117,7 @@ class Writer:
             raise InvalidInput(
                 "A changelog writer needs an id of printable characters, such as the run id of its job."
             )
-        newest = Epoch(0)
+        newest, reading = Epoch(0), None
         for _ in range(_MAX_RACES):
             newest = epochs.newest_epoch(newest)
             before = epochs.read(newest) if newest else None
@@ -132,14 +131,14 @@ class Writer:
                 _check_follows(before, _read_undamaged(epochs, Epoch(newest - 1)))
             if before is not None and not take_over:
                 check_no_other_job(before, query_ids)
-            if before is not None and before.cutoffs:
-                check_clock(_wall_clock(), epochs.storage_time())
+            if reading is None:
+                reading = _read_clock(epochs)
             generation = epochs.generation(before.generation if before else 0)
             fence = _next_commit(epochs, before, writer_id, (before.token if before else 0) + 1, generation)
             stored = epochs.create(fence)
             if stored is not None:
                 epochs.collect_of([newest, fence.epoch])
-                return Writer(epochs, stored)
+                return Writer(epochs, stored, reading)
         raise Unavailable(
             f"Other writers keep taking over store group {epochs.group}: make sure that one job writes it, "
             "and try again."
@@ -351,23 +350,20 @@ class Writer:
         return self._resolve_taken_epoch(commit)
 
     def _check_clocks(self, commit: Commit) -> None:
-        """See that a commit lets go of no rows because of a clock that is wrong, or of an event of the
-        future.
+        """See that the time of a commit can be believed, and that it lets go of no rows because of an event
+        of the future.
 
         What the storage's clock says is told by the monotonic clock from when it was read last. That one
         stands still while a machine sleeps, so where a commit would be refused the storage's clock is read
         anew first.
         """
-        if not commit.cutoffs:
-            return
         before, now, at = self._head.cutoffs, _wall_clock(), time.monotonic()
-        if self._reading is not None and at - self._reading.at < SECONDS_BETWEEN_CLOCK_READINGS:
+        if at - self._reading.at < SECONDS_BETWEEN_CLOCK_READINGS:
             with suppress(InvalidInput):
                 check_clock(now, self._reading.storage_time_at(at))
                 check_cutoffs(before, commit.cutoffs, self._reading.storage_time_at(at))
                 return
-        self._reading = ClockReading(self._epochs.storage_time(), time.monotonic())
-        check_clock(_wall_clock(), self._reading.storage)
+        self._reading = _read_clock(self._epochs)
         check_cutoffs(before, commit.cutoffs, self._reading.storage)
 
     def _resolve_taken_epoch(self, commit: Commit) -> Commit:
@@ -478,6 +474,21 @@ class Writer:
 def _wall_clock() -> int:
     """What this machine's clock says, microseconds since 1970 UTC."""
     return time.time_ns() // 1000
+
+
+def _read_clock(epochs: Epochs) -> ClockReading:
+    """Read the clock of the changelog's storage.
+
+    Args:
+        epochs: Epochs in it.
+
+    Raises:
+        InvalidInput: That of this machine is too far from it.
+        Unavailable: The changelog cannot be reached.
+    """
+    reading = ClockReading(epochs.storage_time(), time.monotonic())
+    check_clock(_wall_clock(), reading.storage)
+    return reading
 
 
 def _read_undamaged(epochs: Epochs, epoch: Epoch) -> Commit | None:

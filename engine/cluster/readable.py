@@ -215,7 +215,9 @@ class GroupReading:
         """Until when an epoch is known to lack no commit, microseconds since 1970 UTC.
 
         Where the hosts know of no later commit, one may have been made right after one of them last looked.
-        Where they know only of later ones than the next, that may have been made right after the epoch.
+        Where they know only of later ones than the next, that may have been made right after the epoch. A
+        commit that says a later time than that of any look tells nothing: it may be of right after the epoch,
+        or after a host last saw that there was none.
 
         Args:
             epoch: An epoch that a host can read.
@@ -233,9 +235,15 @@ class GroupReading:
         unread = [
             report.unread_since
             for report in self.reports.values()
-            if report.newest == epoch and report.unread_since is not None
+            if report.newest >= epoch and report.unread_since is not None
         ]
-        return min([*following, *unread], default=self.committed_at(epoch))
+        until = min([*following, *unread], default=self.committed_at(epoch))
+        looks = [report.looked_at for report in self.reports.values()]
+        if until <= max(looks):
+            return until
+        found_none = [report.looked_at for report in self.reports.values() if report.newest_known <= epoch]
+        own = self.committed_at(epoch)
+        return max(*(found_none or [min(looks)]), own if own <= max(looks) else 0)
 
     def stale_seconds(self, epoch: Epoch, now: int) -> float:
         """How long ago, at most, the first commit after an epoch was made, as far as the hosts know.

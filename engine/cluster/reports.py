@@ -91,8 +91,8 @@ class GroupReport:
     Attributes:
         readable: Epochs that can be read, ascending; empty while the group has no version at all.
         newest_known: Newest epoch known to be committed in the changelog.
-        unread_since: When the oldest known commit that cannot be read yet was committed, microseconds since
-            1970 UTC; None when there is none.
+        unread_since: When the oldest known commit that cannot be read yet was committed, or the host saw
+            first that it is there, if that is before: microseconds since 1970 UTC; None when there is none.
         looked_at: When the host last saw that the changelog had nothing newer than `newest_known`,
             microseconds since 1970 UTC by the host's clock; 0 for never.
         building: How far the partitions are that cannot be read yet; None where there are none.
@@ -122,7 +122,7 @@ class GroupReport:
         if self.unread_since is not None:
             return self.unread_since
         if self.newest_known > self.newest:
-            return self.readable[-1].committed_at if self.readable else 0
+            return min(self.readable[-1].committed_at, self.looked_at) if self.readable else 0
         return self.looked_at
 
     @property

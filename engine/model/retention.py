@@ -4,12 +4,13 @@ Expiry travels in the changelog: a commit says, for each store with retention, t
 are gone, so that all replicas let go of the same rows at the same epoch. The cutoff of an epoch holds before
 its rows are applied, and rows that come later and are older are dropped.
 
-What a cutoff takes is gone for ever, and cutoffs never fall. So no single clock is believed: a commit with
-cutoffs is refused before it is written where the clock of whoever commits is far from that of the changelog's
-storage, or a cutoff goes by an event of the future (`check_clock`, `check_cutoffs`). A clock that is ahead
+What a cutoff takes is gone for ever, and cutoffs never fall. So no single clock is believed: a commit is
+refused before it is written where the clock of whoever commits is far from that of the changelog's storage,
+or a cutoff goes by an event of the future (`check_clock`, `check_cutoffs`). A clock that is ahead
 lets go of rows too soon; one that is behind stamps rows with a time at which they are gone as soon as it is
 set right. It has to be refused there: a host must not judge by a clock of its own, as replicas that judge at
-different moments would keep different rows.
+different moments would keep different rows. The times of commits never fall, either, and hosts tell by them
+how old answers are: so a clock that is wrong is refused where no store has a retention, too.
 
 Why not the time of the commit before: a job that comes back after a week is a week behind it, and rightly so.
 The storage's clock is read from an object that is written for it, as any other object tells only when it was
@@ -104,12 +105,12 @@ def check_clock(now: int, storage_now: int) -> None:
 
     Raises:
         InvalidInput: They are too far apart: rows that are within their retention would be let go of, now or
-            when the clock is set right.
+            when the clock is set right, and hosts could not tell how old their answers are.
     """
     if abs(now - storage_now) > MOST_APART:
         raise InvalidInput(
             f"The clock of this machine says {_moment_text(now)}, and that of the changelog's storage "
-            f"{_moment_text(storage_now)}: with such a clock, "
+            f"{_moment_text(storage_now)}: with such a clock, nobody can tell how old an answer is, and "
             "rows that are within their retention are gone for ever. Nothing was committed: set the clock "
             "that is wrong, and try again."
         )

@@ -348,7 +348,9 @@ class FollowedGroup:
         newest = self._catch_up.apply_found(Track.MAIN)
         following = self._main.following or newest
         is_behind = self._reporter.newest_known > newest.epoch
-        self._reporter.unread_since = following.committed_at if is_behind else None
+        self._reporter.unread_since = (
+            self._reporter.time_of_unread(following.epoch, following.committed_at) if is_behind else None
+        )
         self._catch_up.show_epoch(newest.committed_at)
         if self._main.is_even and self._catch_up.schedule.is_due(newest):
             view = self._catch_up.publisher.view_of_begun_stores(newest.committed_at)

@@ -202,7 +202,7 @@ class GroupCatchUp:
         self.state = self.state.begin(newest)
         if self.partitions.late.partitions:
             self.note_late()
-        self.reporter.note_epoch(self.state.target)
+        self.reporter.note_epoch(self.state.target, self._setup.now())
 
     def _begin_alone(self, opened: Mapping[PartitionKey, PartitionStore]) -> None:
         """Begin with what is here, without the changelog.
@@ -222,7 +222,7 @@ class GroupCatchUp:
         self.partitions.begin_at(opened, reached)
         self.publisher.committed_at = reached.committed_at
         self.state = self.state.begin(reached.epoch)
-        self.reporter.note_epoch(reached.epoch)
+        self.reporter.note_epoch(reached.epoch, self._setup.now())
         self.alone_reason = (
             "The changelog could not be reached since this host started: what can be read is epoch "
             f"{reached.epoch}, which it had before."
@@ -477,8 +477,11 @@ class GroupCatchUp:
         last = commits[-1].epoch if commits else self.partitions.main.epoch
         if last > self.reporter.newest_known:
             newest = self._changelog.newest_epoch(self._group, last) if len(commits) > 1 else last
-            self.reporter.note_epoch(newest)
-        self.reporter.note_look(looked_at, commits[0].committed_at if commits else None)
+            self.reporter.note_epoch(newest, looked_at)
+        since = commits[0].committed_at if commits else None
+        if since is None and self.partitions.main.epoch < self.reporter.newest_known:
+            since = self.publisher.committed_at  # what an earlier look has found is of after that
+        self.reporter.note_look(looked_at, self._unread_since(since))
         if not commits:
             self.partitions.main.meter.rest()
             self.reporter.note_progress(self._progress.building_progress(self.state), None)
@@ -486,6 +489,11 @@ class GroupCatchUp:
             self.partitions.main.meter.aim(last, commits[-1].written)
         else:
             self.measure_rest(Track.MAIN)
+
+    def _unread_since(self, committed_at: int | None) -> int | None:
+        """Since when the next epoch can be missing, by what commits say; None where there is none."""
+        following = Epoch(self.partitions.main.epoch + 1)
+        return None if committed_at is None else self.reporter.time_of_unread(following, committed_at)
 
     def check_for_loss(self, looked_at: int) -> None:
         """See, where nothing follows, that no commit was lost that others follow: now and then, and while
@@ -520,12 +528,12 @@ class GroupCatchUp:
         if looked_at is not None:
             self.alone_reason = ""
             # The lost commit is of after that; the one behind it may be of much later.
-            unread_since = self.publisher.committed_at
-            if unread_since is None:
+            committed_at = self.publisher.committed_at
+            if committed_at is None:
                 following = self._changelog.read_commit(self._group, gap.following)
-                unread_since = None if following is None else following.committed_at
-            self.reporter.note_epoch(gap.newest)
-            self.reporter.note_look(looked_at, unread_since)
+                committed_at = None if following is None else following.committed_at
+            self.reporter.note_epoch(gap.newest, looked_at)
+            self.reporter.note_look(looked_at, self._unread_since(committed_at))
         raise gap.error()
 
     def await_news(self) -> None:
@@ -569,7 +577,7 @@ class GroupCatchUp:
         if not self.publisher.publish(self.state):
             return
         self.state = self.state.publish()
-        self.reporter.note_epoch(self.partitions.main.epoch)
+        self.reporter.note_epoch(self.partitions.main.epoch, self._setup.now())
         self.reporter.report(self.state)
         self.publisher.note_reached()
 

@@ -16,6 +16,7 @@ from engine.replica.group_progress import GroupProgress
 from engine.replica.group_views import GroupView
 from engine.replica.partition_keys import PartitionKey
 from engine.replica.readable_epochs import ReadableEpochs
+from engine.replica.sightings import Sightings
 from engine.state.state_view import StateView
 
 
@@ -50,19 +51,36 @@ class GroupReporter:
         self._readable = readable
         self._progress = progress
         self._columns = ColumnReporter()
+        self._sightings = Sightings()
         self._looked_at = 0
         self._problem = ""
         self._changing = Lock()
 
-    def note_epoch(self, epoch: Epoch) -> None:
-        """Take note of a committed epoch; it comes with the next report."""
+    def note_epoch(self, epoch: Epoch, seen_at: int) -> None:
+        """Take note of a committed epoch; it comes with the next report.
+
+        Args:
+            epoch: The epoch.
+            seen_at: When it was seen to be there, microseconds since 1970 UTC by the host's clock.
+        """
         self.newest_known = max(self.newest_known, epoch)
+        self._sightings.note(epoch, seen_at)
 
     def lower_newest(self, epoch: Epoch) -> None:
         """Take note that the changelog has lost what was committed behind an epoch; it comes with the next
         report.
         """
         self.newest_known = min(self.newest_known, epoch)
+        self._sightings.lower(epoch)
+
+    def time_of_unread(self, epoch: Epoch, committed_at: int) -> int:
+        """As `GroupReport.unread_since`, of the first epoch that cannot be read yet.
+
+        Args:
+            epoch: The epoch.
+            committed_at: What its commit says, or that of one before it.
+        """
+        return self._sightings.unread_since(epoch, committed_at)
 
     def note_look(self, looked_at: int, unread_since: int | None) -> None:
         """Report a look at the changelog.

@@ -25,7 +25,8 @@ def group_status(changelog: Changelog, group: FollowedGroup, problem: str, now: 
     view = group.view
     newest = view.epoch if view else Epoch(0)
     report, _ = group.reported
-    # Of what cannot be looked up, as the next commit is damaged or was lost, this is known.
+    # Of what cannot be looked up, as the next commit is damaged or was lost, this is known; and of a commit
+    # that says a time which is still to come.
     unread_seconds = 0.0 if report.unread_since is None else max(0.0, (now - report.unread_since) / 1e6)
     lags: dict[Epoch, float] = {}
     try:
@@ -35,7 +36,11 @@ def group_status(changelog: Changelog, group: FollowedGroup, problem: str, now: 
         # read yet.
         reached = {group.epoch_of(name) if view else group.epoch for name in group.definitions}
         found = {epoch: _lag_seconds(changelog, group.group, epoch, newest, now) for epoch in reached}
-        lags = {epoch: lag for epoch, lag in found.items() if lag is not None}
+        lags = {
+            epoch: max(lag, unread_seconds) if epoch < newest else lag
+            for epoch, lag in found.items()
+            if lag is not None
+        }
     except Exception as error:  # noqa: BLE001 - of one group; what is known of it is told all the same
         problem = problem or problem_of("The changelog", error)
     skipped = _skipped_epochs(changelog, group.group)

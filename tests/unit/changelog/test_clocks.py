@@ -1,5 +1,5 @@
-"""Retention believes no single clock: what would be gone for ever because of one that is wrong stays, and the
-commit is refused.
+"""No single clock is believed: a commit of one that is wrong is refused. What would be gone for ever because
+of it stays, and hosts can tell how old their answers are.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from engine.changelog.writer import SECONDS_BETWEEN_CLOCK_READINGS
 from engine.errors import InvalidInput
 from engine.model.kinds import Behaviour, Retention
 from engine.model.retention import MOST_APART, check_clock, check_cutoffs
-from engine.model.schema import GroupName, StoreName, define_store
+from engine.model.schema import GroupName, StoreDefinition, StoreName, define_store
 from tests.support.following import OPTIONS, live_rows, run_follower
 from tests.support.waiting import PATIENCE_SECONDS
 
@@ -242,9 +242,10 @@ def test_the_first_commit_of_a_clock_that_is_wrong_is_refused(
     reopen: Reopen, clock: Clock, days: int
 ) -> None:
     clock.ahead = dt.timedelta(days=days)
-    appender = open_appender(reopen(), [BY_COMMIT])
-    with pytest.raises(InvalidInput, match="The clock of this machine says"):
-        append(appender, "by commit", 1)
+    for store in (BY_COMMIT, FOR_EVER):
+        with pytest.raises(InvalidInput, match="The clock of this machine says"):
+            open_appender(reopen(), [store])
+    assert reopen().newest_epoch(GROUP) == 0
 
 
 def test_an_event_of_the_future_takes_nothing_with_it(reopen: Reopen, tmp_path: Path) -> None:
@@ -263,11 +264,34 @@ def test_an_event_of_the_future_takes_nothing_with_it(reopen: Reopen, tmp_path: 
     assert songs(changelog, tmp_path / "data", "by event") == [1, 3, 4]
 
 
-def test_clocks_do_not_matter_where_nothing_goes_by_them(local: Changelog, clock: Clock) -> None:
+@pytest.mark.parametrize("days", [1, -1])
+def test_a_clock_that_is_wrong_is_refused_without_retention_too(
+    local: Changelog, clock: Clock, tmp_path: Path, days: int
+) -> None:
+    """The times of commits never fall: all behind this one would be of tomorrow."""
     appender = open_appender(local, [FOR_EVER])
-    clock.ahead = dt.timedelta(days=3)
     append(appender, "for ever", 1)
-    append(open_appender(local, [FOR_EVER]), "for ever", 2)
+    clock.ahead = dt.timedelta(days=days)
+    with pytest.raises(InvalidInput, match="The clock of this machine says"):
+        append(appender, "for ever", 2)
+    with pytest.raises(InvalidInput, match="The clock of this machine says"):
+        open_appender(local, [FOR_EVER])
+    clock.ahead = dt.timedelta(minutes=2)
+    append(appender, "for ever", 3)
+    assert songs(local, tmp_path / "data", "for ever") == [1, 3]
+
+
+def test_a_job_goes_on_behind_a_commit_of_tomorrow(
+    local: Changelog, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An older version has made it; it cannot be taken back."""
+    clock.ahead = dt.timedelta(days=1)
+    with monkeypatch.context() as patched:
+        patched.setattr("engine.changelog.writer.check_clock", lambda *_: None)
+        tomorrow = open_appender(local, [FOR_EVER]).append({}).committed_at
+    clock.ahead = dt.timedelta(0)
+    appender = open_appender(local, [FOR_EVER])
+    assert appender.append({}).committed_at == tomorrow
 
 
 def test_cutoffs_of_before_are_not_judged(local: Changelog, clock: Clock) -> None:
@@ -299,8 +323,9 @@ def test_a_job_that_comes_back_after_a_week_goes_on(
     append(open_appender(local, [BY_COMMIT]), "by commit", 3)
 
 
+@pytest.mark.parametrize("store", [BY_COMMIT, FOR_EVER], ids=lambda store: store.name)
 def test_the_storage_is_seldom_asked_for_the_time(
-    local: Changelog, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    local: Changelog, clock: Clock, monkeypatch: pytest.MonkeyPatch, store: StoreDefinition
 ) -> None:
     asked, storage_now = [], Epochs.storage_time
 
@@ -309,11 +334,11 @@ def test_the_storage_is_seldom_asked_for_the_time(
         return storage_now(epochs)
 
     monkeypatch.setattr(Epochs, "storage_time", count)
-    appender = open_appender(local, [BY_COMMIT])
+    appender = open_appender(local, [store])
     for song in range(20):
-        append(appender, "by commit", song)
+        append(appender, store.name, song)
     assert len(asked) == 1
     monotonic = time.monotonic
     monkeypatch.setattr(time, "monotonic", lambda: monotonic() + SECONDS_BETWEEN_CLOCK_READINGS)
-    append(appender, "by commit", 20)
+    append(appender, store.name, 20)
     assert len(asked) == 2

@@ -476,6 +476,33 @@ def test_max_staleness_where_the_next_commit_is_not_known() -> None:
     assert assert_route(ask(reports, EVERYTHING, read_point=stale(4), now=9 * SECOND)).epochs == {"music": 5}
 
 
+def test_a_commit_of_tomorrow_is_measured_by_the_clocks_of_hosts() -> None:
+    """Host a has read it; host b is cut off from the changelog since second 9, or knows that it is there."""
+    at = {Epoch(5): 5 * SECOND, Epoch(6): 99_999 * SECOND}
+    readable = tuple(ReadableEpoch(epoch, moment) for epoch, moment in at.items())
+    read = host_report(
+        A, {"music": GroupReport(readable, Epoch(6), looked_at=20 * SECOND)}, {"plays": [0, 1]}
+    )
+    cut_off = group_report([5], looked_at=9 * SECOND)
+    behind = group_report([5], newest_known=6, unread_since=12 * SECOND, looked_at=20 * SECOND)
+    for other, seconds in ((cut_off, 11.0), (behind, 8.0)):
+        reports = [read, host_report(B, {"music": other}, {"plays": [2, 3]})]
+        found = assert_route(ask(reports, EVERYTHING, read_point=stale(seconds), now=20 * SECOND))
+        assert found.epochs == {"music": 5}
+        too_old = stale(seconds - 0.1)
+        assert_refusal(
+            ask(reports, EVERYTHING, read_point=too_old, now=20 * SECOND), Unavailable, may_come=True
+        )
+        refused = ask(reports, EVERYTHING, now=20 * SECOND, max_lag=seconds - 0.1)
+        assert "more than the max_lag of" in assert_refusal(refused, Unavailable, may_come=False)
+    # Nor is an epoch of before taken to be newer than what is behind it.
+    stuck = GroupReport(readable, Epoch(7), unread_since=12 * SECOND, looked_at=20 * SECOND)
+    reports = [host_report(A, {"music": stuck}, {"plays": range(4)})]
+    assert assert_route(ask(reports, EVERYTHING, now=20 * SECOND, max_lag=8.0)).epochs == {"music": 6}
+    refused = ask(reports, EVERYTHING, now=20 * SECOND, max_lag=7.9)
+    assert "more than the max_lag of" in assert_refusal(refused, Unavailable, may_come=False)
+
+
 def migrated_report(epochs: Mapping[int, int]) -> GroupReport:
     """Epochs with the number of migrations in effect."""
     return GroupReport(

@@ -4,6 +4,7 @@ client says allow_stale; then the answer says how old it is.
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack
@@ -15,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 from engine.changelog import Changelog, open_appender
+from engine.changelog.layout import commit_path
 from engine.cluster.assignment import Assignment
 from engine.cluster.reports import HostName
 from engine.errors import NotFound, Unavailable
@@ -31,6 +33,7 @@ DEBIT, CREDIT = define("debit"), define("credit")
 ACCOUNTS = 40
 MAX_LAG = 60.0
 HOUR = 3600.0
+DAY = 86_400_000_000
 STALE = ReadPoint(allow_stale=True)
 STATEMENTS = (
     "SELECT amount FROM debit WHERE account = 3",
@@ -206,6 +209,47 @@ def test_an_epoch_of_a_group_that_there_is_not_is_refused(hosts: Behind) -> None
         with pytest.raises(NotFound, match=f"There is no store group {GROUP.upper()}, of which as_of names"):
             way(wrong)
         way(right)
+
+
+def test_a_commit_of_a_clock_that_was_ahead_hides_no_lag(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All commits behind it say tomorrow: what is unread is as old as when the host saw that it is there."""
+    root, elsewhere, clock = tmp_path / "changelog", tmp_path / "elsewhere", Clock(behind=HOUR)
+    rows = {"debit": pa.table({"account": [3], "amount": [1]}, DEBIT.schema)}
+    with monkeypatch.context() as patched:
+        patched.setattr("engine.changelog.writer.check_clock", lambda *_: None)
+        patched.setattr("engine.changelog.writer._wall_clock", lambda: time.time_ns() // 1000 + DAY)
+        open_appender(Changelog.open(str(root)), [DEBIT]).append(rows)
+    appender = open_appender(Changelog.open(str(root)), [DEBIT])
+    epoch = appender.append(rows).epoch
+    with ExitStack() as resources:
+        follower = Follower(Changelog.open(str(root)), tmp_path / "data", OPTIONS, clock.now)
+        follower.start()
+        resources.callback(follower.stop)
+        assert follower.wait_for(GROUP, epoch, PATIENCE_SECONDS)
+        service = QueryService(follower, replace(SMALL, max_lag_seconds=MAX_LAG))
+        resources.callback(service.close)
+        shutil.copytree(root, elsewhere)
+        commit = open_appender(Changelog.open(str(elsewhere)), [DEBIT]).append(rows)
+        fence, damaged = (commit_path(GROUP, Epoch(commit.epoch - back)) for back in (1, 0))
+        (elsewhere / fence).rename(root / fence)
+        data = (elsewhere / damaged).read_bytes()
+        (elsewhere / damaged).write_bytes(data[:-5] + bytes([data[-5] ^ 1]) + data[-4:])
+        (elsewhere / damaged).rename(root / damaged)
+        wait_until(lambda: bool(follower.status()[0].problem), PATIENCE_SECONDS)
+        hosts, clock.behind = Behind(clock, [follower], service, epoch), 0.0
+        for read_point in (NEWEST, ReadPoint(max_staleness_seconds=2 * HOUR)):
+            for sql in STATEMENTS[:3]:
+                with pytest.raises(Unavailable, match="behind, more than the max_lag of 60 seconds"):
+                    hosts.ask(sql, read_point)
+        half = ReadPoint(max_staleness_seconds=HOUR / 2, allow_stale=True)
+        with pytest.raises(Unavailable, match=r"may lack commits of the last 3\.6e"):
+            service.execute(STATEMENTS[0], session=Session(timeout_seconds=0.2, read_point=half))
+        found = hosts.ask(STATEMENTS[0], STALE)
+        assert found.stale_seconds is not None
+        assert HOUR <= found.stale_seconds < HOUR + PATIENCE_SECONDS
+        assert HOUR <= follower.status()[0].lag_seconds < HOUR + PATIENCE_SECONDS
 
 
 def test_statements_without_stores_are_never_behind(hosts: Behind) -> None:
