@@ -84,6 +84,7 @@ def route(
     read_point: ReadPoint = NEWEST,
     now: int = 0,
     max_lag_seconds: float | None = None,
+    began: int | None = None,
 ) -> Route | NoRoute:
     """Choose one epoch for each store group, and a host for each partition.
 
@@ -103,6 +104,8 @@ def route(
         now: The time, microseconds since 1970 UTC; only limits of how old an answer may be look at it.
         max_lag_seconds: How long ago the oldest commit may be that the query does not see, unless the read
             point allows more; None for no limit. Unlike the read point's own limit, it is not waited for.
+        began: When the query began, at which the read point's own limit counts, in the same as `now`; None:
+            just now. So a limit of 0 is met by whoever has looked at the changelog since.
 
     Returns:
         The route; or why there is none.
@@ -112,13 +115,13 @@ def route(
         reports = past_reports(reports, definitions)
     staying = {host: report for host, report in reports.items() if not report.is_draining}
     if len(staying) < len(reports):
-        without = _route(needs, definitions, staying, here, order, read_point, now, lag)
+        without = _route(needs, definitions, staying, here, order, read_point, now, lag, began)
         if isinstance(without, Route):
             return without
-    found = _route(needs, definitions, reports, here, order, read_point, now, lag)
+    found = _route(needs, definitions, reports, here, order, read_point, now, lag, began)
     if isinstance(found, Route) or lag is None:
         return found
-    stale = _route(needs, definitions, reports, here, order, read_point, now, None)
+    stale = _route(needs, definitions, reports, here, order, read_point, now, None, began)
     if isinstance(stale, NoRoute):
         return found
     readings = readings_of(needs, definitions, reports, partition_sets_of(needs, definitions, reports))
@@ -138,8 +141,10 @@ def _route(
     read_point: ReadPoint,
     now: int,
     lag: float | None,
+    began: int | None,
 ) -> Route | NoRoute:
     """As `route`; `lag` is a limit that the read point does not lift."""
+    began = now if began is None else began
     partition_sets = partition_sets_of(needs, definitions, reports)
     readings = readings_of(needs, definitions, reports, partition_sets)
     if (
@@ -167,7 +172,7 @@ def _route(
             )
     allowed: list[tuple[Epoch, ...]] = []
     for reading in readings:
-        epochs = _allowed_epochs(reading, read_point, now, lag)
+        epochs = _allowed_epochs(reading, read_point, now, lag, began)
         if not epochs or not any(reading.is_covered(epoch) for epoch in epochs):
             return NoRoute(*refuse_read_point(reading, read_point, now), is_stuck)
         allowed.append(epochs)
@@ -202,12 +207,12 @@ def _route(
 
 
 def _allowed_epochs(
-    reading: GroupReading, read_point: ReadPoint, now: int, lag: float | None
+    reading: GroupReading, read_point: ReadPoint, now: int, lag: float | None, began: int
 ) -> tuple[Epoch, ...]:
     """The epochs that the read point allows and some host has, newest first; none where a better one is
     still to come.
     """
-    found = _allowed_in_time(reading, read_point, now, lag)
+    found = _allowed_in_time(reading, read_point, now, lag, began)
     generations = read_point.allowed_generations.get(reading.group)
     return (
         found
@@ -217,7 +222,7 @@ def _allowed_epochs(
 
 
 def _allowed_in_time(
-    reading: GroupReading, read_point: ReadPoint, now: int, lag: float | None
+    reading: GroupReading, read_point: ReadPoint, now: int, lag: float | None, began: int
 ) -> tuple[Epoch, ...]:
     match read_point.group_as_of(reading.group):
         case AsOfEpoch(epoch, digest):
@@ -231,12 +236,17 @@ def _allowed_in_time(
                 if lag is None or reading.stale_seconds(epoch, by) <= lag
             )
         case _:
-            limits = [limit for limit in (read_point.max_staleness_seconds, lag) if limit is not None]
-            limit = min(limits, default=None)
+            limits = [
+                (moment, limit)
+                for moment, limit in ((began, read_point.max_staleness_seconds), (now, lag))
+                if limit is not None
+            ]
             oldest = read_point.min_epoch or 0
-            recent = (epoch for epoch in reading.epochs if epoch >= oldest)
             return tuple(
-                epoch for epoch in recent if limit is None or reading.stale_seconds(epoch, now) <= limit
+                epoch
+                for epoch in reading.epochs
+                if epoch >= oldest
+                and all(reading.stale_seconds(epoch, moment) <= limit for moment, limit in limits)
             )
 
 

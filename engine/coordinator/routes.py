@@ -118,6 +118,7 @@ class Routes:
         definitions: StoreDefinitions,
         read_point: ReadPoint,
         without: Collection[HostName] = (),
+        began: int | None = None,
     ) -> Route | NoRoute:
         """The route that newest reports give.
 
@@ -126,6 +127,7 @@ class Routes:
             definitions: All stores.
             read_point: Which epochs will do.
             without: Hosts that are not to take part.
+            began: When the statement began, as for `route`.
 
         Returns:
             The route; or why there is none.
@@ -137,6 +139,7 @@ class Routes:
                 definitions,
                 {host: report for host, report in reports.items() if host not in without},
                 read_point,
+                began,
             )
         known, key = self._known_reports(definitions), (read_point.allow_stale, tuple(needs.items()))
         found = known.routes.get(key)
@@ -162,7 +165,12 @@ class Routes:
         return known
 
     def _route(
-        self, needs: Partitions, definitions: StoreDefinitions, reports: Reports, read_point: ReadPoint
+        self,
+        needs: Partitions,
+        definitions: StoreDefinitions,
+        reports: Reports,
+        read_point: ReadPoint,
+        began: int | None = None,
     ) -> Route | NoRoute:
         return route(
             needs,
@@ -173,6 +181,7 @@ class Routes:
             read_point,
             time.time_ns() // 1000,
             self._lag_limit.max_lag_seconds,
+            began,
         )
 
     def find(
@@ -193,6 +202,7 @@ class Routes:
             LivestateError: There is none, and none comes in time, or nothing gets on; or the statement was
                 cancelled.
         """
+        began = time.time_ns() // 1000
         found = self.newest_route(needs, definitions, read_point)
         if isinstance(found, Route):
             return found
@@ -208,7 +218,7 @@ class Routes:
                 deadline.check()
                 longest = POLL_SECONDS if deadline.needs_polling else LONGEST_WAIT_SECONDS
                 self._cluster.peers.wait_for_change(longest if remaining is None else min(longest, remaining))
-                found = self.newest_route(needs, definitions, read_point)
+                found = self.newest_route(needs, definitions, read_point, began=began)
         return found
 
     def have_mixed_generations(self, groups: Collection[GroupName]) -> bool:

@@ -56,8 +56,8 @@ class ReadPoint:
     Attributes:
         min_epoch: Oldest epoch that will do, of every group that the query reads; it is waited for. Whoever
             wrote an epoch reads it so.
-        max_staleness_seconds: How long ago the oldest commit may be that the query does not see; None for no
-            such limit. An old epoch that is still the newest is not stale.
+        max_staleness_seconds: How long before the query began the oldest commit may be that it does not see;
+            None for no such limit. An old epoch that is still the newest is not stale.
         as_of: What to read of a group; the two limits above do not apply to it. None for the newest, whatever
             the default is.
         as_of_default: The same for all groups that `as_of` does not name. An epoch can be meant by one group

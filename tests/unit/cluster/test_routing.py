@@ -447,6 +447,22 @@ def test_max_staleness_of_what_is_newest() -> None:
     )
 
 
+def test_max_staleness_counts_from_when_the_query_began() -> None:
+    """So 0 seconds are met by the next look; how far hosts may be behind counts from now."""
+    held = {"plays": range(4)}
+    reports = [host_report(A, {"music": group_report([5], looked_at=99 * SECOND)}, held)]
+    by_host = {report.host: report for report in reports}
+    needs = {StoreName("plays"): [PartitionId(number) for number in range(4)]}
+
+    def ask_later(began: int, max_lag: float | None = None) -> Route | NoRoute:
+        return route(needs, DEFINITIONS, by_host, A, order, stale(0), 103 * SECOND, max_lag, began)
+
+    assert assert_route(ask_later(99 * SECOND)).epochs == {"music": 5}
+    assert_refusal(ask_later(99 * SECOND + 1), Unavailable, may_come=True)
+    assert assert_route(ask_later(99 * SECOND, max_lag=4.0)).epochs == {"music": 5}
+    assert_refusal(ask_later(99 * SECOND, max_lag=3.9), Unavailable, may_come=False)
+
+
 def test_max_staleness_of_a_host_that_is_behind() -> None:
     reports = [
         host_report(A, {"music": group_report([5, 6, 7], looked_at=8 * SECOND)}, {"plays": [0, 1]}),

@@ -186,6 +186,13 @@ def test_a_stale_answer_says_how_old_it_is(hosts: Behind) -> None:
         assert seconds > HOUR - 2
 
 
+def test_no_staleness_at_all_is_met_by_the_next_look(hosts: Behind) -> None:
+    for sql in STATEMENTS[:3]:
+        began = time.monotonic()
+        hosts.ask(sql, ReadPoint(max_staleness_seconds=0.0))
+        assert time.monotonic() - began < PATIENCE_SECONDS / 4
+
+
 def test_what_asks_for_the_past_is_not_behind(hosts: Behind) -> None:
     hosts.fall_behind(HOUR)
     by_epoch = ReadPoint(as_of_default=AsOfEpoch(hosts.epoch))
