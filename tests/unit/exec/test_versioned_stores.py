@@ -12,6 +12,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
+from engine.access.scope import Grant, scope_of
 from engine.changelog import Changelog, open_appender
 from engine.errors import InvalidInput, NotFound
 from engine.model.kinds import Behaviour, Versioned
@@ -310,3 +311,21 @@ def test_what_is_asked_for_can_be_seen(cluster: Cluster, service: QueryService) 
 def test_refused(service: QueryService, sql: str, kind: type[Exception], message: str) -> None:
     with pytest.raises(kind, match=message):
         service.execute(sql)
+
+
+def test_the_end_of_a_version_says_that_there_is_another_one_even_if_that_is_hidden(
+    service: QueryService,
+) -> None:
+    """docs/security.md says so. A condition on the key hides all versions of a key or none; there is no store
+    without `valid_to`, by which it is read.
+    """
+    history = "SELECT price, valid_to FROM history.prices WHERE symbol IN ('s7', 's8') ORDER BY price"
+
+    def restricted(rows: str, *columns: str) -> QueryService:
+        return service.restrict(scope_of([Grant(("prices",), columns or ("*",), rows)], "ann", {}))
+
+    assert ask(restricted("price = 10"), history) == [(10, moment_at(1))] * 2
+    assert ask(restricted("symbol = 's7'"), history) == [(10, moment_at(1)), (20, moment_at(2)), (30, None)]
+    for sql in (history, "SELECT price FROM prices", "SELECT price FROM history.prices"):
+        with pytest.raises(NotFound, match="There is no store"):
+            ask(restricted("price = 10", "symbol", "at", "price"), sql)
