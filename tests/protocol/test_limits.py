@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 import time
@@ -10,16 +11,22 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyarrow import flight
 
 from engine.access.principal import Limit
 from engine.changelog import Changelog, append_table
-from engine.errors import Cancelled, LimitExceeded, Unavailable
+from engine.deadline import NO_DEADLINE, Deadline
+from engine.errors import Cancelled, DeadlineExceeded, LimitExceeded, Unavailable
+from engine.model.schema import define_store
 from flight_server.client.client import Client
 from flight_server.host.host import HostOptions
 from flight_server.server.limits import NO_SHARE, ServerLimits, Share, Slots, next_in_line
+from flight_server.server.result_places import ResultPlaces
+from flight_server.server.result_streams import TABLE_BYTES
 from flight_server.server.running_calls import Calls, stopping_error
+from flight_server.server.thread_limit import SECONDS_BETWEEN_LOOKS, ThreadLimit
 from tests.support.plays import COUNT, ENDLESS, PLAYS, STORE
 from tests.support.started_host import start_host
 from tests.support.waiting import PATIENCE_SECONDS, wait_until
@@ -357,3 +364,53 @@ def test_who_cannot_have_its_slot_again_in_time_is_told_the_limit() -> None:
             lender.reclaim(time.monotonic())
     assert (slots.held, slots.waiting) == (0, 0)
     slots.take(0.0)
+
+
+def test_an_endpoint_waits_for_a_place() -> None:
+    places = ResultPlaces(2)
+    place, _ = places.take("ann"), places.take("ann")
+    with pytest.raises(DeadlineExceeded):
+        places.wait("ann", Deadline(0.01))
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(places.wait, "ann", NO_DEADLINE)
+        try:
+            # A share of the places is everybody's.
+            places.wait("bob", Deadline(0.01)).give()
+        finally:
+            for _ in range(2):
+                place.give()
+        waiting.result(PATIENCE_SECONDS)
+    with pytest.raises(LimitExceeded):
+        places.take("ann")
+
+
+def test_endpoints_are_read_one_after_the_other_where_there_is_one_place(tmp_path: Path) -> None:
+    changelog = str(tmp_path / "changelog")
+    rows = pa.table({"id": pa.array(range(1 << 22), pa.int64())})
+    append_table(Changelog.open(changelog), define_store("many", rows.schema, ["id"], partitions=4), rows)
+    options = HostOptions(changelog, tmp_path / "data", port=0, limits=ServerLimits(max_results=1))
+    command = json.dumps({"sql": "SELECT id, id + 1 AS next FROM many", "endpoints": "partitions"}).encode()
+    with start_host(options) as host, flight.connect(host.uri) as client, ThreadPoolExecutor(4) as pool:
+        info = client.get_flight_info(flight.FlightDescriptor.for_command(command))
+        tables = list(pool.map(lambda each: client.do_get(each.ticket).read_all(), info.endpoints))
+        assert len(tables) == 4
+        assert all(table.nbytes > TABLE_BYTES for table in tables)
+        assert sum(table.num_rows for table in tables) == rows.num_rows
+
+
+def test_threads_are_counted_now_and_then() -> None:
+    counts, now = [5, 9, 10, 3], [0.0]
+    limit = ThreadLimit(10, lambda: counts.pop(0), lambda: now[0])
+    limit.check()
+    for _ in range(3):
+        limit.check()
+    assert len(counts) == 3
+    now[0] += SECONDS_BETWEEN_LOOKS
+    limit.check()
+    now[0] += SECONDS_BETWEEN_LOOKS
+    for _ in range(2):
+        with pytest.raises(LimitExceeded):
+            limit.check()
+    now[0] += SECONDS_BETWEEN_LOOKS
+    limit.check()
+    assert not counts

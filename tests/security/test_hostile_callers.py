@@ -4,10 +4,8 @@ the host little.
 
 from __future__ import annotations
 
-import json
 import socket
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
@@ -18,25 +16,21 @@ from pyarrow import flight
 
 from engine.changelog import Changelog, append_table
 from engine.cluster.fragments import FragmentRequest
-from engine.deadline import NO_DEADLINE, Deadline
-from engine.errors import DeadlineExceeded, Forbidden, LimitExceeded, Unauthenticated
+from engine.errors import Forbidden, LimitExceeded, Unauthenticated
 from engine.exec.query_options import QueryOptions
-from engine.model.schema import Epoch, PartitionId, define_store
+from engine.model.schema import Epoch, PartitionId
 from flight_server.cli.credentials import add_token
 from flight_server.client.client import Client
 from flight_server.client.connection_options import ConnectionOptions
 from flight_server.host.host import Host, HostOptions
 from flight_server.server.limits import ServerLimits
-from flight_server.server.result_places import ResultPlaces
-from flight_server.server.result_streams import TABLE_BYTES
-from flight_server.server.thread_limit import SECONDS_BETWEEN_LOOKS, ThreadLimit
 from flight_server.wire.fragment_messages import FragmentTicket
 from tests.security.callers import Authority
 from tests.security.test_scopes import ROWS, TRADES, append
 from tests.support.host_processes import host_processes
 from tests.support.plays import COUNT, PLAYS, STORE
 from tests.support.started_host import start_host
-from tests.support.waiting import PATIENCE_SECONDS, wait_until
+from tests.support.waiting import wait_until
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"
 """What a client of HTTP/2 begins with (RFC 9113), and settings of none."""
@@ -187,38 +181,6 @@ def is_sent(client: Client) -> bool:
         return False
 
 
-def test_an_endpoint_waits_for_a_place() -> None:
-    places = ResultPlaces(2)
-    place, _ = places.take("ann"), places.take("ann")
-    with pytest.raises(DeadlineExceeded):
-        places.wait("ann", Deadline(0.01))
-    with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(places.wait, "ann", NO_DEADLINE)
-        try:
-            # A share of the places is everybody's.
-            places.wait("bob", Deadline(0.01)).give()
-        finally:
-            for _ in range(2):
-                place.give()
-        waiting.result(PATIENCE_SECONDS)
-    with pytest.raises(LimitExceeded):
-        places.take("ann")
-
-
-def test_endpoints_are_read_one_after_the_other_where_there_is_one_place(tmp_path: Path) -> None:
-    changelog = str(tmp_path / "changelog")
-    rows = pa.table({"id": pa.array(range(1 << 22), pa.int64())})
-    append_table(Changelog.open(changelog), define_store("many", rows.schema, ["id"], partitions=4), rows)
-    options = HostOptions(changelog, tmp_path / "data", port=0, limits=ServerLimits(max_results=1))
-    command = json.dumps({"sql": "SELECT id, id + 1 AS next FROM many", "endpoints": "partitions"}).encode()
-    with start_host(options) as host, flight.connect(host.uri) as client, ThreadPoolExecutor(4) as pool:
-        info = client.get_flight_info(flight.FlightDescriptor.for_command(command))
-        tables = list(pool.map(lambda each: client.do_get(each.ticket).read_all(), info.endpoints))
-        assert len(tables) == 4
-        assert all(table.nbytes > TABLE_BYTES for table in tables)
-        assert sum(table.num_rows for table in tables) == rows.num_rows
-
-
 def test_a_host_with_too_many_threads_refuses_calls(tmp_path: Path) -> None:
     files = Guarded(tmp_path)
     options = replace(files.options, limits=ServerLimits(max_threads=1))
@@ -228,24 +190,6 @@ def test_a_host_with_too_many_threads_refuses_calls(tmp_path: Path) -> None:
         pytest.raises(LimitExceeded, match="As many calls are under way on this host as it has threads for"),
     ):
         ann.query("SELECT 1")
-
-
-def test_threads_are_counted_now_and_then() -> None:
-    counts, now = [5, 9, 10, 3], [0.0]
-    limit = ThreadLimit(10, lambda: counts.pop(0), lambda: now[0])
-    limit.check()
-    for _ in range(3):
-        limit.check()
-    assert len(counts) == 3
-    now[0] += SECONDS_BETWEEN_LOOKS
-    limit.check()
-    now[0] += SECONDS_BETWEEN_LOOKS
-    for _ in range(2):
-        with pytest.raises(LimitExceeded):
-            limit.check()
-    now[0] += SECONDS_BETWEEN_LOOKS
-    limit.check()
-    assert not counts
 
 
 def test_as_many_calls_as_may_be_end_no_host(tmp_path: Path) -> None:
