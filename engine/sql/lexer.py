@@ -30,17 +30,17 @@ _WINDOW = 1 << 13
 """Characters that are searched at once: no other thread runs meanwhile, for some milliseconds at the most."""
 _LONGEST_MARK = 256
 """What is found so near to the end of a window may go on behind it."""
-_NO_WIDTH = "\u200b\u2060\ufeff"
+NO_WIDTH = "\u200b\u2060\ufeff"
 """Characters without width, which DuckDB takes for blanks: texts have them from pages and chats that they are
 copied from, and files begin with one.
 """
-_BLANKS = re.compile(rf"(?:[\s{_NO_WIDTH}]|{LINE_COMMENT})*+")
+_BLANKS = re.compile(rf"(?:[\s{NO_WIDTH}]|{LINE_COMMENT})*+")
 _OTHER_WORDS = (
     rf"(?P<comment>{COMMENT_MARK})|(?P<dollar>{DOLLAR_MARK})|{LINE_COMMENT}"
     rf"|{ESCAPE_STRING}|{STRING}|{QUOTED_NAME}"
 )
 """What may have any characters in it, in DuckDB's dialect."""
-_WITHOUT_WIDTH = re.compile(rf"{_OTHER_WORDS}|(?P<found>[{_NO_WIDTH}]+)", re.IGNORECASE | re.DOTALL)
+_WITHOUT_WIDTH = re.compile(rf"{_OTHER_WORDS}|(?P<found>[{NO_WIDTH}]+)", re.IGNORECASE | re.DOTALL)
 _BACKTICK_NAME = re.compile(
     rf"{_OTHER_WORDS}|(?P<found>`[^`]*+(?:``[^`]*+)*+`)|`.*+", re.IGNORECASE | re.DOTALL
 )
@@ -129,7 +129,7 @@ def with_plain_blanks(text: str) -> str:
     Args:
         text: Any text.
     """
-    if not any(sign in text for sign in _NO_WIDTH):
+    if not any(sign in text for sign in NO_WIDTH):
         return text
     parts, copied = list[str](), 0
     for found in _find_outside_words(_WITHOUT_WIDTH, text):

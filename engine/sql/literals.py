@@ -14,14 +14,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TypeAlias
 
 import pyarrow as pa
 
 from engine.errors import LimitExceeded
+from engine.sql.dialect_lexer import DialectLexer
 from engine.sql.lexer import (
-    BACKSLASH_NAME,
-    BACKSLASH_STRING,
     COMMENT_MARK,
     DOLLAR_MARK,
     ESCAPE_STRING,
@@ -35,6 +35,7 @@ from engine.sql.lexer import (
 )
 from engine.sql.literal_values import integer_list, integer_rows, list_values, row_values
 from engine.sql.text import Segment, SourceText
+from engine.sql.tokens import lexer_of
 
 MAX_STATEMENT_LENGTH = 1 << 20
 """Characters of a statement without its strings and long literal lists: about a second of parsing."""
@@ -54,10 +55,9 @@ _SKIPPED = re.compile(
     |{STRING}|{QUOTED_NAME}|{LINE_COMMENT}""",
     re.VERBOSE | re.IGNORECASE,
 )
+_NOT_COUNTED = frozenset({None, "string", "quoted", "line_comment"})
 _ESCAPE_STRING = re.compile(ESCAPE_STRING, re.IGNORECASE | re.DOTALL)
-_MARKS_WITH_BACKSLASH = re.compile(
-    rf"(?P<mark>\?)|(?P<strange>{COMMENT_MARK})|{BACKSLASH_STRING}|{BACKSLASH_NAME}|{LINE_COMMENT}", re.DOTALL
-)
+_DOLLAR_NUMBER = r"(?P<numbered>\$\w*+(?=\S))"
 _ITEM = rf"(?:-?\d+|{_STRING}|NULL)"
 _INTEGERS = re.compile(r"[-0-9, \t\n\r\f\v]++(?=\))")
 """What may be a list of integers; whether it is, is told by who reads them, in a fraction of the time."""
@@ -194,18 +194,29 @@ def lift(text: str, dialect: str, *, lists: bool = True) -> LiftedText:
     """
     duckdb = dialect == "duckdb"
     lists = lists and duckdb and LIST_PREFIX not in text
-    if not lists and "?" not in text:
+    if not lists and "?" not in text and (duckdb or "$" not in text):
         return LiftedText(SourceText(text, text))
-    return _Lifter(text, lists, "$" if duckdb else "@").run(_SKIPPED if duckdb else _MARKS_WITH_BACKSLASH)
+    if duckdb:
+        return _Lifter(text, lists, "$").run(_SKIPPED)
+    lexer = lexer_of(dialect)
+    return _Lifter(text, False, "@", lexer).run(_marks_of(lexer))
+
+
+@cache
+def _marks_of(lexer: DialectLexer) -> re.Pattern[str]:
+    """What is looked for in texts of another dialect than DuckDB's."""
+    numbered = f"{_DOLLAR_NUMBER}|" if lexer.has_dollar_marks else ""
+    return re.compile(rf"{lexer.special}|(?P<mark>\?)|{numbered}{lexer.plain}", re.DOTALL)
 
 
 class _Lifter:
     """One pass over a text; the parts that stay are copied, the others replaced."""
 
-    def __init__(self, text: str, lists: bool, sign: str) -> None:
+    def __init__(self, text: str, lists: bool, sign: str, lexer: DialectLexer | None = None) -> None:
         self._text = text
         self._lists = lists
         self._sign = sign
+        self._lexer = lexer
         self._found: list[LiteralList] = []
         self._marks = 0
         self._parts: list[str] = []
@@ -216,7 +227,7 @@ class _Lifter:
     def run(self, tokens: re.Pattern[str]) -> LiftedText:
         text, place, read = self._text, 0, 0
         while found := search_in_turns(tokens, text, place):
-            read += found.start() - place + (len(found[0]) if found.lastgroup else 0)
+            read += found.start() - place + (0 if found.lastgroup in _NOT_COUNTED else len(found[0]))
             if read > MAX_STATEMENT_LENGTH:
                 raise too_long_error()
             place = found.end()
@@ -236,6 +247,8 @@ class _Lifter:
                 # lifted.
                 self._lists = False
                 place = self._skip_strange(found)
+            elif found.lastgroup == "opening" and self._lexer is not None:
+                place = self._lexer.end(text, found)
         self._parts.append(text[self._copied :])
         source = SourceText(text, "".join(self._parts), tuple(self._segments))
         return LiftedText(source, tuple(self._found), self._marks)

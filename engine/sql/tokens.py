@@ -24,10 +24,9 @@ from sqlglot.parser import Parser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from engine.errors import InvalidInput, LimitExceeded
+from engine.sql.dialect_lexer import DialectLexer, dialect_lexer
 from engine.sql.engine_dialect import EngineDialect
 from engine.sql.lexer import (
-    BACKSLASH_NAME,
-    BACKSLASH_STRING,
     COMMENT_MARK,
     DOLLAR_MARK,
     ESCAPE_STRING,
@@ -135,13 +134,11 @@ NESTED_TYPES = frozenset(Parser.NESTED_TYPE_TOKENS) | {TokenType.FILE, TokenType
 STRUCT_TYPES = frozenset(Parser.STRUCT_TYPE_TOKENS) - {TokenType.UNION} | {TokenType.NULLABLE, TokenType.FILE}
 """Types that have types in them, in any dialect."""
 _COMMENTS = rf"(?P<line_comment>{LINE_COMMENT})|(?P<comment>{COMMENT_MARK})"
-_WORDS_AND_SIGNS = r"\d\w*+(?:\.\d\w*+)?|\w++|[<>=~!@&|^%#:]++|\S"
+_SIGNS = "<>=~!@&|^%#:"
+_WORDS_AND_SIGNS = rf"\d\w*+(?:\.\d\w*+)?|\w++|[{_SIGNS}]++|\S"
 _PIECES = re.compile(
     rf"{_COMMENTS}|(?P<dollar>{DOLLAR_MARK})|(?P<escapes>{ESCAPE_STRING})|{STRING}|{QUOTED_NAME}|{_WORDS_AND_SIGNS}",
     re.IGNORECASE | re.DOTALL,
-)
-_OTHER_PIECES = re.compile(
-    rf"{_COMMENTS}|(?P<escapes>{BACKSLASH_STRING}|{BACKSLASH_NAME})|{_WORDS_AND_SIGNS}", re.DOTALL
 )
 _TOO_MANY = (
     f"The statement has more than {MAX_TOKENS} tokens without its plain literal lists: pass values as a "
@@ -263,13 +260,35 @@ def tokenize(source: SourceText, text: str, dialect: Dialect) -> list[Token]:
     return _factorials_as_casts(tokens) if "!" in text and isinstance(dialect, _HostDialect) else tokens
 
 
+@cache
+def lexer_of(name: str) -> DialectLexer:
+    """What a dialect's texts, quoted names and comments are.
+
+    Args:
+        name: sqlglot's name of it; any but that of DuckDB's.
+
+    Raises:
+        InvalidInput: There is none of that name.
+    """
+    return dialect_lexer(type(dialect_of(name)).tokenizer_class)
+
+
+@cache
+def _pieces_of(lexer: DialectLexer) -> re.Pattern[str]:
+    signs = "".join(sign for sign in _SIGNS if sign in lexer.signs)
+    numbers = r"\d\w*+(?:\.\d\w*+)?"
+    return re.compile(rf"{lexer.special}|{numbers}|{lexer.word}|[{re.escape(signs)}]++|\S", re.DOTALL)
+
+
 def _check_length(text: str, dialect: Dialect) -> None:
     """Refuse a text of too many words and signs. No other thread runs while sqlglot cuts a text into tokens,
     which takes a second for a megabyte of them; here others take their turns.
     """
-    pieces = _PIECES if isinstance(dialect, DuckDB) else _OTHER_PIECES
+    if not isinstance(dialect, DuckDB):
+        _check_length_in(text, dialect_lexer(type(dialect).tokenizer_class))
+        return
     count = place = 0
-    while found := pieces.search(text, place):
+    while found := _PIECES.search(text, place):
         place = found.end()
         if found.lastgroup == "comment":
             place = comment_end(text, found.start())
@@ -279,6 +298,22 @@ def _check_length(text: str, dialect: Dialect) -> None:
             # sqlglot reads what stands for a quotation mark as slowly as a token.
             escapes = ("'", "\\") if found.lastgroup == "escapes" else ("'",)
             count += 1 + sum(map(found[0].count, escapes)) // 2
+        if count > MAX_TOKENS:
+            raise LimitExceeded(_TOO_MANY)
+
+
+def _check_length_in(text: str, lexer: DialectLexer) -> None:
+    """Likewise, in another dialect than DuckDB's."""
+    pieces = _pieces_of(lexer)
+    count = place = 0
+    while found := pieces.search(text, place):
+        place = found.end()
+        if found.lastgroup == "opening":
+            place = lexer.end(text, found)
+        elif found.lastgroup in ("string", "quoted"):
+            count += 1 + sum(map(found[0].count, (found[0][-1], "\\"))) // 2
+        else:
+            count += found.lastgroup != "line_comment"
         if count > MAX_TOKENS:
             raise LimitExceeded(_TOO_MANY)
 

@@ -22,6 +22,9 @@ from typing import Any
 
 import pytest
 
+from engine.sql import literals, tokens
+from engine.sql.tokens import lexer_of
+
 ROOMS = ("engine", "flight_server", "spark_pipeline")
 RUN = 4000
 """Characters of a text for a pattern."""
@@ -137,6 +140,28 @@ def seconds_of(pattern: re.Pattern[str], use: str, text: str) -> float:
         for _ in found:
             pass
     return time.process_time() - begun
+
+
+@pytest.mark.parametrize(
+    "dialect", ["bigquery", "clickhouse", "mysql", "oracle", "postgres", "spark", "tsql"]
+)
+def test_patterns_of_dialects_take_linear_time(dialect: str) -> None:
+    lexer = lexer_of(dialect)
+    made = [literals._marks_of(lexer), tokens._pieces_of(lexer)]
+    assert not any(unsafe_groups(parser.parse(pattern.pattern, pattern.flags)) for pattern in made)
+    begins = ("", "'", '"', "`", "$", "$a$", "{#", "x'", "q'[", '"""', "\\")
+    texts = [
+        begin + run * (RUN // len(run)) + end
+        for begin, run, end in itertools.product(begins, (*RUNS, "\\", "`", "``", "$", "{#", "#", "?"), ENDS)
+    ]
+    slow = [
+        (text[:40], text[-5:])
+        for pattern in made
+        for text in texts
+        if seconds_of(pattern, "finditer", text) > MOST_SECONDS
+        and min(seconds_of(pattern, "finditer", text) for _ in range(3)) > MOST_SECONDS
+    ]
+    assert slow == []
 
 
 def test_patterns_take_linear_time() -> None:

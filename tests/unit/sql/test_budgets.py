@@ -47,6 +47,7 @@ from engine.sql.tokens import (
     NESTED_TYPES,
     STRUCT_TYPES,
     dialect_of,
+    lexer_of,
     tokenize,
 )
 from engine.statements import statement_cache
@@ -233,13 +234,34 @@ def test_a_text_that_is_too_long_is_not_read_to_its_end(piece: str) -> None:
         lift("SELECT " + piece * (MAX_STATEMENT_LENGTH + 1), "duckdb")
 
 
-PIECES = ("IN (", "'", "''", '"', "--", "\n", " ", "x", "e'", "$$", "$a$", "/*", "?", "(VALUES (", "1,", "é")
+PIECES = (
+    "IN (",
+    "'",
+    "''",
+    "#",
+    "`",
+    "\\",
+    '"',
+    "--",
+    "\n",
+    " ",
+    "x",
+    "e'",
+    "$$",
+    "$a$",
+    "/*",
+    "?",
+    "(VALUES (",
+    "1,",
+    "é",
+)
 
 
 @given(st.lists(st.sampled_from(PIECES)).map("".join), st.integers(0, 20))
 def test_turns_change_nothing(text: str, start: int) -> None:
     """What is found in windows of a few characters is found in one."""
-    for tokens in (literals._SKIPPED, literals._MARKS_WITH_BACKSLASH):
+    others = (literals._marks_of(lexer_of(dialect)) for dialect in ("spark", "mysql", "postgres", "bigquery"))
+    for tokens in (literals._SKIPPED, *others):
         expected = tokens.search(text, start)
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(lexer, "_WINDOW", 20)
