@@ -12,16 +12,17 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from itertools import pairwise
+from typing import Protocol
 
 from engine.errors import InvalidInput
 from engine.model.names import fold
 from engine.model.read_point import AsOf, AsOfEpoch, AsOfTimestamp, ReadPoint
 from engine.model.schema import Epoch, GroupName
 from engine.sql.bind import StoreReference
+from engine.sql.dialect_lexer import DialectLexer
 from engine.sql.lexer import (
-    BACKSLASH_NAME,
-    BACKSLASH_STRING,
     COMMENT_MARK,
     DOLLAR_MARK,
     ESCAPE_STRING,
@@ -34,6 +35,7 @@ from engine.sql.lexer import (
     dollar_end,
 )
 from engine.sql.text import SourceText
+from engine.sql.tokens import lexer_of
 from engine.sql.versions import AsOfClause, AsOfParameter
 
 MAX_EPOCH = (1 << 63) - 1
@@ -42,28 +44,19 @@ _HINTS = ("epoch", "timestamp", "version")
 _CLAUSE = r"\bAS\s+OF\s+(?:EPOCH|TIMESTAMP)\b|\bAT\s*\(\s*(?:VERSION|TIMESTAMP)\s*=>"
 _ANY_CLAUSE = re.compile(_CLAUSE, re.IGNORECASE)
 _MARKED_CLAUSE = re.compile(rf"(?:{_CLAUSE})\s*\?", re.IGNORECASE)
-_COMMON = rf"""
-    |(?P<clause>{_CLAUSE})
-    |(?P<word>[^\W\d]\w*)
+_BEHIND_WORDS = rf"""
     |(?P<open>\()|(?P<close>\))|(?P<comma>,)|(?P<dot>\.)
     |(?P<number>-?\d[\w.]*+(?>(?:\s*+,\s*+-?\d[\w.]*+){{0,{VALUES_AT_ONCE}}}))
     |(?P<other>\S)"""
-_FLAGS = re.VERBOSE | re.IGNORECASE | re.DOTALL
 _DUCKDB_TOKENS = re.compile(
     rf"""(?P<line_comment>{LINE_COMMENT})|(?P<comment>{COMMENT_MARK})|(?P<dollar>{DOLLAR_MARK})
     |(?P<string>{ESCAPE_STRING}|{STRING}(?>(?:\s*+,\s*+{STRING}){{0,{VALUES_AT_ONCE}}}))
-    |(?P<quoted>{QUOTED_NAME}){_COMMON}""",
-    _FLAGS,
-)
-_OTHER_TOKENS = re.compile(
-    rf"""(?P<line_comment>{LINE_COMMENT})|(?P<comment>{COMMENT_MARK})
-    |(?P<string>{BACKSLASH_STRING})
-    |(?P<quoted>{BACKSLASH_NAME}){_COMMON}""",
-    _FLAGS,
+    |(?P<quoted>{QUOTED_NAME})|(?P<clause>{_CLAUSE})|(?P<word>[^\W\d]\w*){_BEHIND_WORDS}""",
+    re.VERBOSE | re.IGNORECASE | re.DOTALL,
 )
 _EPOCH = re.compile(r"\s*(\d+)(?![\w.])")
 _TIMESTAMP = re.compile(r"\s*(?:TIMESTAMP\s*)?'([^']*)'", re.IGNORECASE)
-_PARAMETER = re.compile(r"\s*\$(\w+)")
+_PARAMETER = re.compile(r"\s*[$@](\w+)")
 _CLOSING = re.compile(r"\s*\)")
 _NOT_NEWLINE = re.compile(r"[^\n]")
 _KEYWORDS = frozenset(
@@ -115,7 +108,7 @@ def take_as_of(text: str, dialect: str = "duckdb") -> AsOfText:
 
     Args:
         text: What the user wrote.
-        dialect: sqlglot's name of its dialect; DuckDB's strings know no backslashes.
+        dialect: sqlglot's name of its dialect, which says what strings and comments there are.
 
     Returns:
         The rest, and what was there.
@@ -127,33 +120,95 @@ def take_as_of(text: str, dialect: str = "duckdb") -> AsOfText:
     lowered = fold(text)
     if not any(hint in lowered for hint in _HINTS) or not _ANY_CLAUSE.search(text):
         return AsOfText(text, marked=text)
-    tokens = _DUCKDB_TOKENS if dialect == "duckdb" else _OTHER_TOKENS
-    marked = _number_parameters(text, tokens) if _MARKED_CLAUSE.search(text) else text
-    return replace(_Taker(marked).run(tokens), marked=marked)
+    lexer = _DuckDBLexer() if dialect == "duckdb" else _OtherLexer(lexer_of(dialect))
+    marked = _number_parameters(text, lexer) if _MARKED_CLAUSE.search(text) else text
+    return replace(_Taker(marked, lexer).run(), marked=marked)
 
 
-def _number_parameters(text: str, tokens: re.Pattern[str]) -> str:
+class _Lexer(Protocol):
+    """Cuts a text into tokens.
+
+    Attributes:
+        pattern: Matches the next one, or the beginning of a comment or string.
+        sign: What parameters begin with.
+    """
+
+    pattern: re.Pattern[str]
+    sign: str
+
+    def skipped_end(self, text: str, found: re.Match[str]) -> int | None:
+        """Where a comment, or a string that is no token here, ends; None for a token."""
+
+    def blanks_end(self, text: str, start: int) -> int:
+        """Where white space and comments end."""
+
+
+class _DuckDBLexer:
+    """DuckDB's tokens."""
+
+    pattern = _DUCKDB_TOKENS
+    sign = "$"
+
+    def skipped_end(self, text: str, found: re.Match[str]) -> int | None:
+        match found.lastgroup:
+            case "line_comment":
+                return found.end()
+            case "comment":
+                return comment_end(text, found.start())
+            case "dollar":
+                return dollar_end(text, found.start(), found[0])
+        return None
+
+    def blanks_end(self, text: str, start: int) -> int:
+        return blanks_end(text, start)
+
+
+class _OtherLexer:
+    """Tokens of another dialect."""
+
+    sign = "@"
+    """Not all of them read `$1` as a parameter."""
+
+    def __init__(self, lexer: DialectLexer) -> None:
+        self.pattern = _tokens_of(lexer)
+        self._lexer = lexer
+
+    def skipped_end(self, text: str, found: re.Match[str]) -> int | None:
+        if found.lastgroup == "opening":
+            return self._lexer.end(text, found)
+        return found.end() if found.lastgroup == "line_comment" else None
+
+    def blanks_end(self, text: str, start: int) -> int:
+        return self._lexer.blanks_end(text, start)
+
+
+@cache
+def _tokens_of(lexer: DialectLexer) -> re.Pattern[str]:
+    behind_words = "".join(_BEHIND_WORDS.split())
+    return re.compile(
+        rf"{lexer.special}|(?P<clause>(?i:{_CLAUSE}))|(?P<word>(?!\d){lexer.word}){behind_words}", re.DOTALL
+    )
+
+
+def _number_parameters(text: str, lexer: _Lexer) -> str:
     """A text with numbers for its parameter marks."""
     offsets = [
-        found.start() for found in _tokens(text, tokens) if found.lastgroup == "other" and found[0] == "?"
+        found.start() for found in _tokens(text, lexer) if found.lastgroup == "other" and found[0] == "?"
     ]
     parts = [
-        f"{text[start + 1 : stop]}${number}"
+        f"{text[start + 1 : stop]}{lexer.sign}{number}"
         for number, (start, stop) in enumerate(pairwise([-1, *offsets]), 1)
     ]
     return "".join([*parts, text[offsets[-1] + 1 :]]) if offsets else text
 
 
-def _tokens(text: str, tokens: re.Pattern[str]) -> Iterator[re.Match[str]]:
+def _tokens(text: str, lexer: _Lexer) -> Iterator[re.Match[str]]:
     """The tokens of a text, without comments and strings between dollars."""
     start = 0
-    while found := tokens.search(text, start):
-        start = found.end()
-        if found.lastgroup == "comment":
-            start = comment_end(text, found.start())
-        elif found.lastgroup == "dollar":
-            start = dollar_end(text, found.start(), found[0])
-        elif found.lastgroup != "line_comment":
+    while found := lexer.pattern.search(text, start):
+        end = lexer.skipped_end(text, found)
+        start = found.end() if end is None else end
+        if end is None:
             yield found
 
 
@@ -196,17 +251,18 @@ class _Level:
 class _Taker:
     """One pass over the tokens of a text."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, lexer: _Lexer) -> None:
         self._text = text
+        self._lexer = lexer
         self._source = SourceText(text, text)
         self._levels = [_Level()]
         self._clauses: list[AsOfClause] = []
         self._parts: list[str] = []
         self._copied = 0
 
-    def run(self, tokens: re.Pattern[str]) -> AsOfText:
+    def run(self) -> AsOfText:
         end = 0
-        for found in _tokens(self._text, tokens):
+        for found in _tokens(self._text, self._lexer):
             # What belongs to a clause was taken with it.
             if found.start() >= end and found.lastgroup == "clause":
                 end = self._take_clause(found)
@@ -220,7 +276,7 @@ class _Taker:
             case "word":
                 level.see_word(found[0])
             case "quoted":
-                level.tail.append(found[0][1:-1].replace(found[0][0] * 2, found[0][0]))
+                level.tail.append(found[0][1:-1].replace(found[0][-1] * 2, found[0][-1]))
             case "dot":
                 level.tail.append(".")
             case "comma":
@@ -239,7 +295,7 @@ class _Taker:
         level = self._levels[-1]
         as_of, end = self._read_moment(found)
         table = level.table()
-        is_last = len(self._levels) == 1 and _is_end(self._text, end)
+        is_last = len(self._levels) == 1 and self._is_end(end)
         if table is None and not is_last:
             raise self._source.error(
                 "AS OF stands behind the name of a table in FROM or JOIN, or at the end of the statement.",
@@ -251,6 +307,13 @@ class _Taker:
         self._parts += [self._text[self._copied : found.start()], blanks]
         self._copied = end
         return end
+
+    def _is_end(self, offset: int) -> bool:
+        """Whether nothing stands behind a place but blanks, comments and semicolons."""
+        offset = self._lexer.blanks_end(self._text, offset)
+        while self._text.startswith(";", offset):
+            offset = self._lexer.blanks_end(self._text, offset + 1)
+        return offset == len(self._text)
 
     def _read_moment(self, found: re.Match[str]) -> tuple[AsOf | AsOfParameter, int]:
         """The moment behind the words, and where it ends."""
@@ -280,14 +343,6 @@ class _Taker:
         if closing is None:
             raise self._source.error("The bracket of AT (…) is not closed behind its value.", end)
         return closing.end()
-
-
-def _is_end(text: str, offset: int) -> bool:
-    """Whether nothing stands behind a place but blanks, comments and semicolons."""
-    offset = blanks_end(text, offset)
-    while text.startswith(";", offset):
-        offset = blanks_end(text, offset + 1)
-    return offset == len(text)
 
 
 def _epoch(digits: str) -> AsOfEpoch:

@@ -22,7 +22,7 @@ from typing import Any
 
 import pytest
 
-from engine.sql import literals, tokens
+from engine.sql import as_of, literals, tokens
 from engine.sql.tokens import lexer_of
 
 ROOMS = ("engine", "flight_server", "spark_pipeline")
@@ -147,7 +147,7 @@ def seconds_of(pattern: re.Pattern[str], use: str, text: str) -> float:
 )
 def test_patterns_of_dialects_take_linear_time(dialect: str) -> None:
     lexer = lexer_of(dialect)
-    made = [literals._marks_of(lexer), tokens._pieces_of(lexer)]
+    made = [literals._marks_of(lexer), as_of._tokens_of(lexer), tokens._pieces_of(lexer)]
     assert not any(unsafe_groups(parser.parse(pattern.pattern, pattern.flags)) for pattern in made)
     begins = ("", "'", '"', "`", "$", "$a$", "{#", "x'", "q'[", '"""', "\\")
     texts = [

@@ -117,10 +117,34 @@ def test_what_is_something_else(text: str) -> None:
     assert read(text) == {}
 
 
-def test_other_dialects_have_other_strings() -> None:
-    text = r"SELECT '\' AS OF EPOCH 5', `AS OF EPOCH 6` FROM plays AS OF EPOCH 7"
-    (clause,) = take_as_of(text, "spark").clauses
-    assert clause.as_of == epoch(7)
+@pytest.mark.parametrize(
+    ("dialects", "text"),
+    [
+        ("spark mysql bigquery", r"SELECT '\' AS OF EPOCH 5', `AS OF EPOCH 6` FROM plays AS OF EPOCH 7"),
+        ("postgres trino tsql", r"SELECT 'C:\', ' FROM plays AS OF EPOCH 5 ' FROM plays AS OF EPOCH 7"),
+        ("postgres trino", r"SELECT k FROM plays WHERE 'C:\' <> '' AND k <> 3 AS OF EPOCH 7"),
+        ("mysql bigquery", "SELECT k # it's\nFROM plays AS OF EPOCH 7 WHERE true # FROM plays AS OF EPOCH 5"),
+        ("snowflake", "SELECT k FROM plays // AS OF EPOCH 5\nAS OF EPOCH 7; // the end"),
+        ("mysql", "SELECT k FROM plays WHERE k = 1 AS OF EPOCH 7 # the end"),
+        ("postgres snowflake", "SELECT $$ FROM plays AS OF EPOCH 5 ' $$ FROM plays AS OF EPOCH 7"),
+        ("tsql sqlite", "SELECT 1 AS [it's AS OF EPOCH 5] FROM [plays] AS OF EPOCH 7"),
+        ("bigquery", 'SELECT """it\'s AS OF EPOCH 5""" FROM plays AS OF EPOCH 7'),
+        ("spark", r"SELECT r'\' FROM plays AS OF EPOCH 7 WHERE 'AS OF EPOCH 5' <> ''"),
+        ("oracle", "SELECT q'[it's AS OF EPOCH 5]' FROM plays AS OF EPOCH 7"),
+    ],
+)
+def test_other_dialects_have_other_texts_and_comments(dialects: str, text: str) -> None:
+    for dialect in dialects.split():
+        assert read(text, dialect) == {"music": epoch(7)}, dialect
+
+
+@pytest.mark.parametrize("dialect", ["clickhouse", "mysql", "postgres", "tsql"])
+def test_a_moment_may_be_a_parameter_in_other_dialects(dialect: str) -> None:
+    text = "SELECT ?, '?', k FROM plays AS OF TIMESTAMP ? WHERE k = ?"
+    taken = take_as_of(text, dialect)
+    assert [clause.as_of for clause in taken.clauses] == [AsOfParameter("2")]
+    assert taken.text == "SELECT @1, '?', k FROM plays                    WHERE k = @3"
+    assert parse(lift(taken.text, dialect), dialect).tree is not None
 
 
 @pytest.mark.parametrize(

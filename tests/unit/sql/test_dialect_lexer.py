@@ -13,7 +13,7 @@ from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import TokenType
 
 from engine.errors import LimitExceeded
-from engine.sql import literals, tokens
+from engine.sql import as_of, literals, tokens
 from engine.sql.dialect_lexer import DialectLexer
 from engine.sql.literals import lift
 from engine.sql.text import SourceText
@@ -74,7 +74,7 @@ def texts_by(pattern: re.Pattern[str], lexer: DialectLexer, text: str) -> Iterat
 
 def patterns_of(lexer: DialectLexer) -> Sequence[re.Pattern[str]]:
     """Those that are made of a lexer."""
-    return [made(lexer) for made in (literals._marks_of, tokens._pieces_of)]
+    return [made(lexer) for made in (literals._marks_of, as_of._tokens_of, tokens._pieces_of)]
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
