@@ -219,12 +219,19 @@ class _Level:
     Attributes:
         keyword: The last keyword of clauses.
         tail: Tokens since that or since the last comma: names, dots, and None for all else.
+        tail_offset: Characters before these.
     """
 
     keyword: str = ""
     tail: list[str | None] = field(default_factory=list)
+    tail_offset: int = -1
 
-    def see_word(self, word: str) -> None:
+    def append(self, token: str | None, offset: int) -> None:
+        if not self.tail:
+            self.tail_offset = offset
+        self.tail.append(token)
+
+    def see_word(self, word: str, offset: int) -> None:
         upper = word.upper()
         is_comparison = (
             upper == "FROM" and bool(self.tail) and str(self.tail[-1]).upper() == "DISTINCT"
@@ -233,7 +240,7 @@ class _Level:
             self.keyword = upper
             self.tail.clear()
         else:
-            self.tail.append(word)
+            self.append(word, offset)
 
     def table(self) -> str | None:
         """The table whose name, and maybe alias, the tokens end with; None where that is something else."""
@@ -271,24 +278,24 @@ class _Taker:
         return AsOfText("".join([*self._parts, self._text[self._copied :]]), tuple(self._clauses))
 
     def _read_token(self, found: re.Match[str]) -> None:
-        level = self._levels[-1]
+        level, offset = self._levels[-1], found.start()
         match found.lastgroup:
             case "word":
-                level.see_word(found[0])
+                level.see_word(found[0], offset)
             case "quoted":
-                level.tail.append(found[0][1:-1].replace(found[0][-1] * 2, found[0][-1]))
+                level.append(found[0][1:-1].replace(found[0][-1] * 2, found[0][-1]), offset)
             case "dot":
-                level.tail.append(".")
+                level.append(".", offset)
             case "comma":
                 level.tail.clear()
             case "open":
-                level.tail.append(None)
+                level.append(None, offset)
                 self._levels.append(_Level())
             case "close":
                 if len(self._levels) > 1:
                     self._levels.pop()
             case _:
-                level.tail.append(None)
+                level.append(None, offset)
 
     def _take_clause(self, found: re.Match[str]) -> int:
         """Take a clause out; returns where to go on."""
@@ -301,8 +308,8 @@ class _Taker:
                 "AS OF stands behind the name of a table in FROM or JOIN, or at the end of the statement.",
                 found.start(),
             )
-        level.tail.append(None)
-        self._clauses.append(AsOfClause(as_of, table, is_last, found.start()))
+        self._clauses.append(AsOfClause(as_of, table, is_last, found.start(), level.tail_offset))
+        level.append(None, found.start())
         blanks = _NOT_NEWLINE.sub(" ", self._text[found.start() : end])
         self._parts += [self._text[self._copied : found.start()], blanks]
         self._copied = end
@@ -369,7 +376,10 @@ def _timestamp(text: str) -> AsOfTimestamp:
 
 
 def resolve_as_of(
-    source: SourceText, clauses: Sequence[AsOfClause], references: Sequence[StoreReference]
+    source: SourceText,
+    clauses: Sequence[AsOfClause],
+    references: Sequence[StoreReference],
+    parsed: SourceText | None = None,
 ) -> dict[GroupName, AsOf]:
     """Tie the `AS OF` of a statement to the groups that it reads. A moment of a versioned store is none of an
     epoch: binding has seen to it.
@@ -378,6 +388,7 @@ def resolve_as_of(
         source: The text, for places in errors.
         clauses: What was taken out of it.
         references: Where the statement reads stores.
+        parsed: The text that was parsed, where it has other places than `source`.
 
     Returns:
         What to read of each group that is named.
@@ -386,10 +397,17 @@ def resolve_as_of(
         InvalidInput: A group is to be read at two moments; an epoch is to be that of several groups; a table
             is no store.
     """
+    parsed = parsed or source
+    places = [-1 if each.offset < 0 else parsed.position(each.offset).offset for each in references]
     found: dict[GroupName, AsOf] = {}
     for clause in clauses:
         as_of = clause.as_of
-        for group in _groups_of(source, clause, references):
+        named = [
+            each
+            for each, place in zip(references, places, strict=True)
+            if clause.stands_behind(each.name, place)
+        ]
+        for group in _groups_of(source, clause, references, named):
             if isinstance(as_of, AsOfParameter):
                 raise source.error(
                     (
@@ -407,12 +425,11 @@ def resolve_as_of(
 
 
 def _groups_of(
-    source: SourceText, clause: AsOfClause, references: Sequence[StoreReference]
+    source: SourceText,
+    clause: AsOfClause,
+    references: Sequence[StoreReference],
+    named: Sequence[StoreReference],
 ) -> list[GroupName]:
-    named = [] if clause.table is None else [each for each in references if each.name == clause.table]
-    named = named or [
-        each for each in references if clause.table is not None and fold(each.name) == fold(clause.table)
-    ]
     if not named and not clause.is_last:
         raise source.error(
             (

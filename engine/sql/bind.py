@@ -61,6 +61,7 @@ class StoreReference:
         is_held: Whether the store keeps versions and the tree reads only those that hold at a moment.
         name: What the statement calls the store, as it is written among all names; another name than the
             store's own after a switch.
+        offset: Characters of the parsed text before the store, with its schema; -1 where that is not known.
     """
 
     scan: str
@@ -69,6 +70,7 @@ class StoreReference:
     columns: tuple[str, ...]
     is_held: bool
     name: StoreName
+    offset: int = field(default=-1, compare=False)
 
     @property
     def table(self) -> tuple[str, str]:
@@ -189,12 +191,14 @@ def bind(
     if session_calls:
         catalog_tables = {**catalog_tables, f"{prefix}{SESSION.name}": SESSION}
         _read_session(session_calls, f"{prefix}{SESSION.name}")
+    offsets = [offset_of(table) for table, _, _ in found]
     places = [
-        (name, definition.group, _offset_in_text(parsed.source, table)) for table, name, definition in found
+        (name, definition.group, -1 if offset is None else parsed.source.position(offset).offset)
+        for (_, name, definition), offset in zip(found, offsets, strict=True)
     ]
     references = []
-    for number, ((table, name, definition), moment) in enumerate(
-        zip(found, moments.moments_of(places), strict=True)
+    for number, ((table, name, definition), moment, offset) in enumerate(
+        zip(found, moments.moments_of(places), offsets, strict=True)
     ):
         columns = (
             tuple(definition.schema.names)
@@ -207,7 +211,15 @@ def bind(
         is_held = is_versioned(definition) and fold(table.db) != HISTORY
         columns = add_time_columns(columns, definition) if is_held else columns
         references.append(
-            StoreReference(f"{prefix}{number}", table.alias_or_name, definition, columns, is_held, name)
+            StoreReference(
+                f"{prefix}{number}",
+                table.alias_or_name,
+                definition,
+                columns,
+                is_held,
+                name,
+                -1 if offset is None else offset,
+            )
         )
         _rename(table, references[-1].scan, references[-1].alias)
         if is_held:
@@ -421,12 +433,6 @@ def _is_recurring(table: exp.Table) -> bool:
             return True
         node = node.parent
     return False
-
-
-def _offset_in_text(source: SourceText, table: exp.Table) -> int:
-    """Characters of the user's text before a table's name."""
-    offset = offset_of(table)
-    return -1 if offset is None else source.position(offset).offset
 
 
 def _unused_prefix(text: str) -> str:

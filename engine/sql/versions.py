@@ -44,12 +44,26 @@ class AsOfClause:
         table: Name of the table before it, without schema; None where there is none.
         is_last: Whether it ends the statement.
         offset: Characters before it.
+        table_offset: Characters before the table, with its schema.
     """
 
     as_of: AsOf | AsOfParameter
     table: str | None
     is_last: bool
     offset: int
+    table_offset: int = -1
+
+    def stands_behind(self, name: StoreName, offset: int) -> bool:
+        """Whether it is about a place where a store is read, and not about another table of the same name: a
+        common table expression can have that of a store.
+
+        Args:
+            name: What the statement calls the store.
+            offset: Characters before it, with its schema; -1 where that is not known.
+        """
+        if self.table is None or offset >= 0:
+            return self.table is not None and offset == self.table_offset
+        return fold(name) == fold(self.table)
 
 
 Moment = AsOfTimestamp | AsOfParameter
@@ -103,22 +117,16 @@ class Moments:
         for clause in self.clauses:
             assert isinstance(clause.as_of, Moment)
             named = [
-                (offset, place)
-                for place, (name, _, offset) in enumerate(tables)
-                if _is_named(name, clause) and offset < clause.offset
+                place for place, (name, _, offset) in enumerate(tables) if clause.stands_behind(name, offset)
             ]
             if named:
-                own[max(named)[1]] = clause.as_of
+                own[named[-1]] = clause.as_of
             elif clause.is_last:
                 found = [clause.as_of] * len(tables)
         return [own.get(place, moment) for place, moment in enumerate(found)]
 
 
 NO_MOMENTS = Moments()
-
-
-def _is_named(name: StoreName, clause: AsOfClause) -> bool:
-    return clause.table is not None and fold(name) == fold(clause.table)
 
 
 def is_versioned(definition: StoreDefinition) -> bool:

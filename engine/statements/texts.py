@@ -19,7 +19,7 @@ from engine.scan import StoreSource
 from engine.sql.as_of import drop_version_moments, resolve_as_of, take_as_of
 from engine.sql.bind import BoundStatement, UnknownStoreError
 from engine.sql.lexer import with_quoted_names
-from engine.sql.literals import likely_template, listed_keys, longest_text_error, split_last_list
+from engine.sql.literals import lift, likely_template, listed_keys, longest_text_error, split_last_list
 from engine.sql.text import SourceText
 from engine.sql.versions import NO_MOMENTS, Moments, is_versioned
 from engine.statements.statement_cache import MAX_CACHED_LENGTH, ReadyText, StatementCache
@@ -84,7 +84,8 @@ class Texts:
             references = ready.statement.bound.references
         if not taken.clauses and moments == NO_MOMENTS:
             return ready, read_point
-        as_of = resolve_as_of(SourceText(taken.marked, taken.marked), taken.clauses, references)
+        source = SourceText(taken.marked, taken.marked)
+        as_of = resolve_as_of(source, taken.clauses, references, _parsed_text(taken.text, dialect, ready))
         return ready, replace(read_point, as_of={**drop_version_moments(read_point, references), **as_of})
 
     def rebind_at(
@@ -273,6 +274,14 @@ def refuse_outdated(expected_shapes: ExpectedShapes, bound: BoundStatement) -> I
     return InvalidInput(
         f"The statement was prepared before {stores} was migrated or made anew: prepare it again."
     )
+
+
+def _parsed_text(text: str, dialect: str, ready: ReadyText) -> SourceText:
+    """What was parsed of a text, with the text's own places: its statement may be that of one with other long
+    lists.
+    """
+    source = ready.statement.bound.source
+    return source if source.original == text else lift(text, dialect).source
 
 
 def _names_versions(text: str, tables: NamedStores) -> bool:

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sqlglot import exp
 
 from engine.errors import InvalidInput
 from engine.model.kinds import Behaviour, Versioned
@@ -30,6 +31,13 @@ STORES = {
         define_store("trips", SCHEMA, ["k"], group="cars"),
     )
 }
+PRICES = define_store(
+    "prices",
+    pa.schema([("k", pa.int64()), ("at", pa.timestamp("us"))]),
+    ["k"],
+    behaviour=Behaviour(Versioned("at")),
+)
+LONG = ", ".join(map(str, range(100)))
 NEW_YEAR = AsOfTimestamp(1_767_225_600_000_000)
 
 
@@ -42,8 +50,9 @@ def read(text: str, dialect: str = "duckdb") -> dict[GroupName, AsOf]:
     taken = take_as_of(text, dialect)
     assert len(taken.text) == len(text)
     assert all(new in (old, " ") for new, old in zip(taken.text, text, strict=True))
-    bound = bind(parse(lift(taken.text, dialect), dialect), (), STORES)
-    return resolve_as_of(SourceText(text, text), taken.clauses, bound.references)
+    lifted = lift(taken.text, dialect)
+    bound = bind(parse(lifted, dialect), lifted.lists, STORES)
+    return resolve_as_of(SourceText(text, text), taken.clauses, bound.references, bound.source)
 
 
 @pytest.mark.parametrize(
@@ -75,6 +84,18 @@ def read(text: str, dialect: str = "duckdb") -> dict[GroupName, AsOf]:
         ("SELECT * FROM plays WHERE k IN (SELECT k FROM trips AS OF EPOCH 6)", {"cars": epoch(6)}),
         ("WITH c AS (SELECT k FROM plays AS OF EPOCH 5) SELECT * FROM c", {"music": epoch(5)}),
         ("WITH c AS (SELECT k FROM plays) SELECT * FROM c AS OF EPOCH 5", {"music": epoch(5)}),
+        (
+            "WITH plays AS (FROM plays AS OF EPOCH 5) FROM plays, livestate.main.trips AS OF EPOCH 6 t",
+            {"music": epoch(5), "cars": epoch(6)},
+        ),
+        (
+            "WITH plays AS (SELECT 1 AS k) SELECT * FROM plays, main.plays AS OF EPOCH 5 p",
+            {"music": epoch(5)},
+        ),
+        (
+            f"FROM plays WHERE k IN ({LONG}) AND k IN (SELECT k FROM trips AS OF EPOCH 6)",
+            {"cars": epoch(6)},
+        ),
         ("SELECT * FROM plays WHERE k IS DISTINCT FROM epoch AS OF EPOCH 5", {"music": epoch(5)}),
         ("SELECT * FROM plays WHERE k = epoch ORDER BY k, epoch LIMIT 3 AS OF EPOCH 5", {"music": epoch(5)}),
         (
@@ -183,6 +204,16 @@ def test_a_moment_may_be_a_parameter_in_other_dialects(dialect: str) -> None:
         ("SELECT * FROM plays AS OF EPOCH 5, \"My Songs\" AS OF TIMESTAMP '2026-01-01'", "two moments", 47),
         ("SELECT * FROM plays JOIN trips USING (k) AS OF EPOCH 5", "the groups cars, music", 42),
         ("WITH c AS (SELECT k FROM plays) SELECT * FROM c AS OF EPOCH 5 WHERE k = 1", "c is no store", 49),
+        (
+            "WITH plays AS (SELECT k FROM main.plays) SELECT * FROM plays AS OF EPOCH 5 WHERE k = 1",
+            "plays is no store",
+            62,
+        ),
+        (
+            "WITH plays AS (SELECT 1 k) SELECT * FROM main.plays a, Plays b AS OF EPOCH 5 WHERE a.k = b.k",
+            "Plays is no store",
+            64,
+        ),
         ("SELECT 1 AS OF EPOCH 5", "reads no store", 10),
     ],
 )
@@ -226,26 +257,20 @@ def test_a_moment_may_be_a_parameter(text: str, rest: str, names: list[str]) -> 
 
 
 def test_each_place_has_its_moment() -> None:
-    prices = define_store(
-        "prices",
-        pa.schema([("k", pa.int64()), ("at", pa.timestamp("us"))]),
-        ["k"],
-        behaviour=Behaviour(Versioned("at")),
-    )
     other, session = AsOfTimestamp(1), AsOfTimestamp(2)
 
     def moments(text: str, read_point: ReadPoint = NEWEST) -> list[object]:
         taken = take_as_of(text)
-        places = [place.start() for place in re.finditer("prices", taken.text)]
+        places = [place.start() for place in re.finditer(r"(?:main\.|\b)prices\b(?! AS)", taken.text)]
         return list(
             Moments.from_clauses(taken.clauses, read_point).moments_of(
-                [(prices.name, prices.group, place) for place in places]
+                [(PRICES.name, PRICES.group, place) for place in places]
             )
         )
 
     new_year, of_session = (
         "AS OF TIMESTAMP '2026-01-01'",
-        ReadPoint(as_of_default=session, as_of={prices.group: other}),
+        ReadPoint(as_of_default=session, as_of={PRICES.group: other}),
     )
     assert moments("FROM prices, prices") == [None, None]
     assert moments(f"FROM prices {new_year}, prices") == [NEW_YEAR, None]
@@ -258,6 +283,48 @@ def test_each_place_has_its_moment() -> None:
     assert moments("FROM prices AS OF EPOCH 5, prices") == [None, None]
     assert moments(f"FROM prices {new_year}, prices", of_session) == [NEW_YEAR, other]
     assert moments("FROM prices", ReadPoint(as_of_default=session)) == [session]
+
+
+@pytest.mark.parametrize(
+    ("text", "held"),
+    [
+        ("FROM main.prices a, prices AS OF TIMESTAMP '2026-01-01' b", [False, True]),
+        ("FROM prices AS OF TIMESTAMP '2026-01-01' a, main.prices b", [True, False]),
+        (
+            "WITH prices AS (FROM main.prices) FROM main.prices a, prices AS OF TIMESTAMP '2026-01-01' b",
+            [False, False],
+        ),
+        (
+            "WITH prices AS (FROM prices AS OF TIMESTAMP '2026-01-01') FROM prices, main.prices b",
+            [True, False],
+        ),
+        (
+            f"FROM (FROM prices WHERE k IN ({LONG})) a, main.prices AS OF TIMESTAMP '2026-01-01' b",
+            [False, True],
+        ),
+    ],
+)
+def test_a_moment_is_that_of_the_table_before_it(text: str, held: list[bool]) -> None:
+    taken = take_as_of(text)
+    lifted = lift(taken.text, "duckdb")
+    moments = Moments.from_clauses(taken.clauses, NEWEST)
+    bound = bind(parse(lifted, "duckdb"), lifted.lists, {PRICES.name: PRICES}, moments=moments)
+    assert bound.tree is not None
+    in_order = sorted(bound.references, key=lambda reference: reference.offset)
+    wheres = {
+        select.args["from_"].this.name: select.args["where"].sql()
+        for select in bound.tree.find_all(exp.Select)
+        if isinstance(select.args.get("where"), exp.Where)
+        and isinstance(select.args["from_"].this, exp.Table)
+    }
+    assert ["2026-01-01" in wheres[reference.scan] for reference in in_order] == held
+
+
+def test_a_moment_of_versions_is_none_of_their_history() -> None:
+    text = "SELECT * FROM history.prices h, prices AS OF TIMESTAMP '2026-01-01' p"
+    taken = take_as_of(text)
+    bound = bind(parse(lift(taken.text, "duckdb"), "duckdb"), (), {PRICES.name: PRICES})
+    assert resolve_as_of(SourceText(text, text), taken.clauses, bound.references) == {}
 
 
 def test_long_lists_are_passed_over() -> None:
