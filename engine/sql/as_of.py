@@ -27,10 +27,10 @@ from engine.sql.lexer import (
     DOLLAR_MARK,
     ESCAPE_STRING,
     LINE_COMMENT,
+    NO_WIDTH,
     QUOTED_NAME,
     STRING,
     VALUES_AT_ONCE,
-    blanks_end,
     comment_end,
     dollar_end,
 )
@@ -43,6 +43,10 @@ MAX_EPOCH = (1 << 63) - 1
 _HINTS = ("epoch", "timestamp", "version")
 _CLAUSE = r"\bAS\s+OF\s+(?:EPOCH|TIMESTAMP)\b|\bAT\s*\(\s*(?:VERSION|TIMESTAMP)\s*=>"
 _ANY_CLAUSE = re.compile(_CLAUSE, re.IGNORECASE)
+_MAYBE_CLAUSE = re.compile(r"\bOF\b|\bAT\b", re.IGNORECASE)
+"""What each has, also with comments between its words."""
+_COMMENT_SIGNS = ("--", "/*", "#", "//")
+"""One of these is in every comment, whatever the dialect."""
 _MARKED_CLAUSE = re.compile(rf"(?:{_CLAUSE})\s*\?", re.IGNORECASE)
 _BEHIND_WORDS = rf"""
     |(?P<open>\()|(?P<close>\))|(?P<comma>,)|(?P<dot>\.)
@@ -58,6 +62,7 @@ _EPOCH = re.compile(r"\s*(\d+)(?![\w.])")
 _TIMESTAMP = re.compile(r"\s*(?:TIMESTAMP\s*)?'([^']*)'", re.IGNORECASE)
 _PARAMETER = re.compile(r"\s*[$@](\w+)")
 _CLOSING = re.compile(r"\s*\)")
+_NOT_END = re.compile(rf"[^\s;{NO_WIDTH}]")
 _NOT_NEWLINE = re.compile(r"[^\n]")
 _KEYWORDS = frozenset(
     {
@@ -82,7 +87,9 @@ _KEYWORDS = frozenset(
     "VALUES",
     "WITH",
 }
-_TABLES = frozenset({"FROM", "JOIN"})
+_FIRST_WORDS = frozenset({"PIVOT", "PIVOT_LONGER", "PIVOT_WIDER", "TABLE", "UNPIVOT"})
+"""Keywords before a table where they begin a query; behind a table they are none of these."""
+_TABLES = frozenset({"FROM", "JOIN"}) | _FIRST_WORDS
 _BEGIN = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -118,11 +125,20 @@ def take_as_of(text: str, dialect: str = "duckdb") -> AsOfText:
             place.
     """
     lowered = fold(text)
-    if not any(hint in lowered for hint in _HINTS) or not _ANY_CLAUSE.search(text):
+    if not any(hint in lowered for hint in _HINTS):
+        return AsOfText(text, marked=text)
+    has_comments = any(sign in text for sign in _COMMENT_SIGNS) and _MAYBE_CLAUSE.search(text) is not None
+    if not has_comments and not _ANY_CLAUSE.search(text):
         return AsOfText(text, marked=text)
     lexer = _DuckDBLexer() if dialect == "duckdb" else _OtherLexer(lexer_of(dialect))
-    marked = _number_parameters(text, lexer) if _MARKED_CLAUSE.search(text) else text
-    return replace(_Taker(marked, lexer).run(), marked=marked)
+    plain = _without_comments(text, lexer) if has_comments else text
+    if not _ANY_CLAUSE.search(plain):
+        return AsOfText(text, marked=text)
+    marked = text
+    if _MARKED_CLAUSE.search(plain):
+        marked = _number_parameters(text, lexer)
+        plain = _without_comments(marked, lexer) if has_comments else marked
+    return replace(_Taker(marked, plain, lexer).run(), marked=marked)
 
 
 class _Lexer(Protocol):
@@ -139,8 +155,8 @@ class _Lexer(Protocol):
     def skipped_end(self, text: str, found: re.Match[str]) -> int | None:
         """Where a comment, or a string that is no token here, ends; None for a token."""
 
-    def blanks_end(self, text: str, start: int) -> int:
-        """Where white space and comments end."""
+    def is_comment(self, found: re.Match[str]) -> bool:
+        """Whether what is skipped is a comment."""
 
 
 class _DuckDBLexer:
@@ -159,8 +175,8 @@ class _DuckDBLexer:
                 return dollar_end(text, found.start(), found[0])
         return None
 
-    def blanks_end(self, text: str, start: int) -> int:
-        return blanks_end(text, start)
+    def is_comment(self, found: re.Match[str]) -> bool:
+        return found.lastgroup != "dollar"
 
 
 class _OtherLexer:
@@ -178,8 +194,8 @@ class _OtherLexer:
             return self._lexer.end(text, found)
         return found.end() if found.lastgroup == "line_comment" else None
 
-    def blanks_end(self, text: str, start: int) -> int:
-        return self._lexer.blanks_end(text, start)
+    def is_comment(self, found: re.Match[str]) -> bool:
+        return found.lastgroup == "line_comment" or self._lexer.is_comment(found)
 
 
 @cache
@@ -204,12 +220,28 @@ def _number_parameters(text: str, lexer: _Lexer) -> str:
 
 def _tokens(text: str, lexer: _Lexer) -> Iterator[re.Match[str]]:
     """The tokens of a text, without comments and strings between dollars."""
+    for found, is_token, _ in _pieces(text, lexer):
+        if is_token:
+            yield found
+
+
+def _pieces(text: str, lexer: _Lexer) -> Iterator[tuple[re.Match[str], bool, int]]:
+    """What a text is made of, whether that is a token, and where it ends."""
     start = 0
     while found := lexer.pattern.search(text, start):
         end = lexer.skipped_end(text, found)
         start = found.end() if end is None else end
-        if end is None:
-            yield found
+        yield found, end is None, start
+
+
+def _without_comments(text: str, lexer: _Lexer) -> str:
+    """A text of the same length, with blanks for comments."""
+    parts, copied = list[str](), 0
+    for found, is_token, end in _pieces(text, lexer):
+        if not is_token and lexer.is_comment(found):
+            parts += [text[copied : found.start()], _NOT_NEWLINE.sub(" ", text[found.start() : end])]
+            copied = end
+    return "".join([*parts, text[copied:]]) if parts else text
 
 
 @dataclass
@@ -220,11 +252,13 @@ class _Level:
         keyword: The last keyword of clauses.
         tail: Tokens since that or since the last comma: names, dots, and None for all else.
         tail_offset: Characters before these.
+        is_fresh: Whether its bracket stands where a table could be, and no word behind that.
     """
 
     keyword: str = ""
     tail: list[str | None] = field(default_factory=list)
     tail_offset: int = -1
+    is_fresh: bool = False
 
     def append(self, token: str | None, offset: int) -> None:
         if not self.tail:
@@ -236,7 +270,9 @@ class _Level:
         is_comparison = (
             upper == "FROM" and bool(self.tail) and str(self.tail[-1]).upper() == "DISTINCT"
         )  # IS DISTINCT FROM
-        if upper in _KEYWORDS and not is_comparison:
+        begins = upper in _FIRST_WORDS and (self.keyword in ("", "WITH") or self.is_fresh)
+        self.is_fresh = False
+        if begins or (upper in _KEYWORDS and not is_comparison):
             self.keyword = upper
             self.tail.clear()
         else:
@@ -256,10 +292,17 @@ class _Level:
 
 
 class _Taker:
-    """One pass over the tokens of a text."""
+    """One pass over the tokens of a text.
 
-    def __init__(self, text: str, lexer: _Lexer) -> None:
+    Args:
+        text: The text.
+        plain: The same, with blanks for comments.
+        lexer: Cuts it into tokens.
+    """
+
+    def __init__(self, text: str, plain: str, lexer: _Lexer) -> None:
         self._text = text
+        self._plain = plain
         self._lexer = lexer
         self._source = SourceText(text, text)
         self._levels = [_Level()]
@@ -269,7 +312,7 @@ class _Taker:
 
     def run(self) -> AsOfText:
         end = 0
-        for found in _tokens(self._text, self._lexer):
+        for found in _tokens(self._plain, self._lexer):
             # What belongs to a clause was taken with it.
             if found.start() >= end and found.lastgroup == "clause":
                 end = self._take_clause(found)
@@ -289,8 +332,10 @@ class _Taker:
             case "comma":
                 level.tail.clear()
             case "open":
+                # Brackets around joins are where a table could be.
+                keyword = level.keyword if level.keyword in _TABLES and not level.tail else ""
                 level.append(None, offset)
-                self._levels.append(_Level())
+                self._levels.append(_Level(keyword, is_fresh=bool(keyword)))
             case "close":
                 if len(self._levels) > 1:
                     self._levels.pop()
@@ -317,18 +362,15 @@ class _Taker:
 
     def _is_end(self, offset: int) -> bool:
         """Whether nothing stands behind a place but blanks, comments and semicolons."""
-        offset = self._lexer.blanks_end(self._text, offset)
-        while self._text.startswith(";", offset):
-            offset = self._lexer.blanks_end(self._text, offset + 1)
-        return offset == len(self._text)
+        return _NOT_END.search(self._plain, offset) is None
 
     def _read_moment(self, found: re.Match[str]) -> tuple[AsOf | AsOfParameter, int]:
         """The moment behind the words, and where it ends."""
         is_timestamp = "TIMESTAMP" in found[0].upper()
-        parameter = _PARAMETER.match(self._text, found.end()) if is_timestamp else None
+        parameter = _PARAMETER.match(self._plain, found.end()) if is_timestamp else None
         if parameter is not None:
             return AsOfParameter(parameter[1]), self._clause_end(found, parameter.end())
-        value = (_TIMESTAMP if is_timestamp else _EPOCH).match(self._text, found.end())
+        value = (_TIMESTAMP if is_timestamp else _EPOCH).match(self._plain, found.end())
         if value is None:
             wanted = (
                 "a timestamp in quotes, such as AS OF TIMESTAMP '2026-01-31 12:00:00'"
@@ -346,7 +388,7 @@ class _Taker:
         """Where a clause ends whose value ends somewhere."""
         if not found[0].endswith(">"):
             return end
-        closing = _CLOSING.match(self._text, end)
+        closing = _CLOSING.match(self._plain, end)
         if closing is None:
             raise self._source.error("The bracket of AT (…) is not closed behind its value.", end)
         return closing.end()

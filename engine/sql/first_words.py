@@ -9,7 +9,6 @@ import re
 from engine.errors import InvalidInput, Unsupported
 from engine.model.catalog_names import CATALOG, SCHEMA
 from engine.model.names import fold
-from engine.sql.lexer import blanks_end
 from engine.sql.parsed_statement import ParsedStatement, StatementClass
 from engine.sql.text import SourceText
 
@@ -92,9 +91,15 @@ def explain_class(source: SourceText, found: re.Match[str]) -> tuple[StatementCl
     return (StatementClass.EXPLAIN_ANALYZE if analyzes else StatementClass.EXPLAIN), is_json
 
 
-def check_first_word(source: SourceText, body: str) -> None:
-    """Refuse what begins with a word that no reading statement begins with."""
-    word = _WORD.match(body, blanks_end(body, 0))
+def check_first_word(source: SourceText, body: str, begin: int) -> None:
+    """Refuse what begins with a word that no reading statement begins with.
+
+    Args:
+        source: The text, for places in errors.
+        body: The same, with blanks for what is not to be read.
+        begin: Where the blanks and comments before its first word end.
+    """
+    word = _WORD.match(body, begin)
     if word is None:
         raise InvalidInput("The statement is empty: write one, such as SHOW TABLES.")
     if fold(word[0]) not in _READS:

@@ -22,14 +22,14 @@ from engine.sql.engine_dialect.made_tokens import token_near
 from engine.sql.engine_dialect.type_names import hide_lists, show_lists
 from engine.sql.engine_spelling import write_out_literals, write_out_names
 from engine.sql.first_words import EXPLAIN, SHOW_COLUMNS, check_first_word, explain_class, parse_show
-from engine.sql.lexer import blanks_end, with_plain_blanks
+from engine.sql.lexer import with_plain_blanks
 from engine.sql.literals import MAX_STATEMENT_LENGTH, LiftedText, too_long_error
 from engine.sql.parsed_statement import ParsedStatement, StatementClass
 from engine.sql.recursion_keys import put_key_parts, take_key_parts
 from engine.sql.refused_syntax import check_clock_arguments, check_intervals, check_states, check_tree
 from engine.sql.syntax_errors import first_line, syntax_error, token_error
 from engine.sql.text import SourceText
-from engine.sql.tokens import TooManyReadingsError, dialect_of, parse_tokens, tokenize
+from engine.sql.tokens import TooManyReadingsError, blanks_end_in, dialect_of, parse_tokens, tokenize
 from engine.sql.tree_depth import TOO_DEEP, balance_conditions, check_depth
 from engine.sql.typed_literals import bracket_typed_literals
 from engine.sql.written_size import check_written_size
@@ -53,7 +53,7 @@ def parse(lifted: LiftedText, dialect: str) -> ParsedStatement:
         LimitExceeded: The text is too long apart from its lists.
     """
     source = lifted.source
-    begin = blanks_end(source.text, 0)
+    begin = blanks_end_in(source.text, 0, dialect)
     shown = parse_show(source, begin)
     if shown is not None:
         return shown
@@ -65,7 +65,7 @@ def parse(lifted: LiftedText, dialect: str) -> ParsedStatement:
     elif show := SHOW_COLUMNS.match(body, begin):
         body = "DESC".rjust(show.end() - 1) + " " + body[show.end() :]
     _check_characters(source)
-    check_first_word(source, body)
+    check_first_word(source, body, blanks_end_in(body, 0, dialect))
     if len(body) > MAX_STATEMENT_LENGTH and len(_STRING.sub("", body)) > MAX_STATEMENT_LENGTH:
         raise too_long_error()
     tree = _tree(source, with_plain_blanks(body) if dialect == "duckdb" else body, dialect)

@@ -33,6 +33,7 @@ from engine.sql.lexer import (
     LINE_COMMENT,
     QUOTED_NAME,
     STRING,
+    blanks_end,
     comment_end,
     dollar_end,
 )
@@ -271,6 +272,20 @@ def lexer_of(name: str) -> DialectLexer:
         InvalidInput: There is none of that name.
     """
     return dialect_lexer(type(dialect_of(name)).tokenizer_class)
+
+
+def blanks_end_in(text: str, start: int, dialect: str) -> int:
+    """Where white space and comments end.
+
+    Args:
+        text: A text.
+        start: Where to begin.
+        dialect: sqlglot's name of its dialect.
+
+    Returns:
+        The first place from there on that is neither.
+    """
+    return blanks_end(text, start) if dialect == "duckdb" else lexer_of(dialect).blanks_end(text, start)
 
 
 @cache

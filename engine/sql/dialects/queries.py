@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from engine.errors import Unsupported
 from engine.model.names import fold
+from engine.sql.catalog_tables import INFORMATION_SCHEMA
 from engine.sql.dialects.expressions import MAX_REPEATED_NODES, Rewrite, bracket, copy_of, number_literal
 from engine.sql.dialects.families import MYSQL, OTHERS, SPARK
 
@@ -20,6 +21,19 @@ def _groups(node: exp.Expr, _: str) -> exp.Expr:
             if not each.expressions and node.expressions:
                 each.set("expressions", node.expressions)
                 node.set("expressions", [])
+    return node
+
+
+def _name_in_schema(node: exp.Expr, _: str) -> exp.Expr:
+    """In `information_schema.tables` sqlglot takes the point for a part of the table's name."""
+    schema, point, name = node.name.partition(".")
+    if point and fold(schema) == INFORMATION_SCHEMA:
+        # A copy knows its place in the text.
+        part = node.this.copy()
+        part.set("this", schema)
+        node.this.set("this", name)
+        node.set("catalog", node.args.get("db"))
+        node.set("db", part)
     return node
 
 
@@ -154,5 +168,6 @@ def _joins(select: exp.Expr) -> list[exp.Expr]:
 REWRITES: Sequence[Rewrite] = (
     ((exp.Group,), SPARK | MYSQL, _groups),
     ((exp.Select,), OTHERS, _select),
+    ((exp.Table,), frozenset({"bigquery"}), _name_in_schema),
     ((exp.Unnest,), frozenset({"bigquery"}), _with_offset),
 )

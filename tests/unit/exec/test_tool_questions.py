@@ -68,6 +68,21 @@ def answer(service: QueryService, sql: str, user: str = "anybody") -> pa.Table:
     return table
 
 
+@pytest.mark.parametrize("dialect", ["bigquery", "mysql", "postgres", "snowflake", "spark", "trino", "tsql"])
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT table_name FROM information_schema.tables WHERE table_name = 'songs'",
+        "SELECT t.table_name FROM livestate.information_schema.tables AS t",
+        "SELECT tables.table_name FROM INFORMATION_SCHEMA.tables",
+        "SELECT information_schema.tables.table_name FROM system.information_schema.tables",
+    ],
+)
+def test_other_dialects_read_the_catalog(service: QueryService, dialect: str, sql: str) -> None:
+    with service.execute(sql, session=Session(dialect=dialect)) as result:
+        assert result.read_all().to_pydict() == {"table_name": ["songs"]}
+
+
 @pytest.mark.parametrize(
     "sql",
     [

@@ -96,6 +96,18 @@ def read(text: str, dialect: str = "duckdb") -> dict[GroupName, AsOf]:
             f"FROM plays WHERE k IN ({LONG}) AND k IN (SELECT k FROM trips AS OF EPOCH 6)",
             {"cars": epoch(6)},
         ),
+        ("SELECT * FROM (plays AS OF EPOCH 5)", {"music": epoch(5)}),
+        ("SELECT * FROM (plays AS OF EPOCH 5 p JOIN trips t ON p.k = t.k) WHERE true", {"music": epoch(5)}),
+        ("FROM plays p JOIN ((trips t AS OF EPOCH 6 JOIN plays q USING (k))) USING (k)", {"cars": epoch(6)}),
+        ("FROM plays, (main.trips AS OF EPOCH 6 CROSS JOIN plays q)", {"cars": epoch(6)}),
+        ("PIVOT plays AS OF EPOCH 5 ON k IN (1) USING count(*)", {"music": epoch(5)}),
+        ("WITH c AS (SELECT 1) PIVOT plays AS OF EPOCH 5 ON k IN (1) USING count(*)", {"music": epoch(5)}),
+        ("FROM (PIVOT plays AS OF EPOCH 5 ON k IN (1) USING count(*)), trips", {"music": epoch(5)}),
+        ("(TABLE plays AS OF EPOCH 5) UNION ALL TABLE plays AS OF EPOCH 5", {"music": epoch(5)}),
+        ("SELECT * FROM plays AS /* c */ OF EPOCH 5 WHERE k = 1", {"music": epoch(5)}),
+        ("SELECT * FROM plays p AS -- c\nOF/**/EPOCH /* ' */5/* c */WHERE k = 1", {"music": epoch(5)}),
+        ("SELECT * FROM plays AT /* c */ (VERSION -- c\n=> 5 /* c */) WHERE k = 1", {"music": epoch(5)}),
+        ("SELECT * FROM plays WHERE k = 1 AS OF /* AS OF EPOCH 6 */ EPOCH 5 /* c */", {"music": epoch(5)}),
         ("SELECT * FROM plays WHERE k IS DISTINCT FROM epoch AS OF EPOCH 5", {"music": epoch(5)}),
         ("SELECT * FROM plays WHERE k = epoch ORDER BY k, epoch LIMIT 3 AS OF EPOCH 5", {"music": epoch(5)}),
         (
@@ -151,6 +163,10 @@ def test_what_is_something_else(text: str) -> None:
         ("tsql sqlite", "SELECT 1 AS [it's AS OF EPOCH 5] FROM [plays] AS OF EPOCH 7"),
         ("bigquery", 'SELECT """it\'s AS OF EPOCH 5""" FROM plays AS OF EPOCH 7'),
         ("spark", r"SELECT r'\' FROM plays AS OF EPOCH 7 WHERE 'AS OF EPOCH 5' <> ''"),
+        (
+            "mysql bigquery",
+            "SELECT k FROM plays AS # it's\nOF EPOCH 7 WHERE 'AS OF EPOCH 5' <> '' # AS OF EPOCH 5",
+        ),
         ("oracle", "SELECT q'[it's AS OF EPOCH 5]' FROM plays AS OF EPOCH 7"),
     ],
 )
@@ -215,6 +231,9 @@ def test_a_moment_may_be_a_parameter_in_other_dialects(dialect: str) -> None:
             64,
         ),
         ("SELECT 1 AS OF EPOCH 5", "reads no store", 10),
+        ("SELECT * FROM plays WHERE k IN (k AS OF EPOCH 5)", "behind the name of a table", 35),
+        ("SELECT * FROM range(plays AS OF EPOCH 5)", "behind the name of a table", 27),
+        ("SELECT /* it's */ * FROM plays AS /* c */ OF EPOCH five", "needs a whole number", 51),
     ],
 )
 def test_mistakes(text: str, message: str, column: int) -> None:
@@ -241,6 +260,11 @@ def test_mistakes(text: str, message: str, column: int) -> None:
             "SELECT '?' FROM plays AT (TIMESTAMP => ?) -- ?",
             "SELECT '?' FROM plays                      -- ?",
             ["1"],
+        ),
+        (
+            "SELECT ? /* ? */ FROM plays AS /* ? */ OF TIMESTAMP /**/ ? -- ?",
+            "SELECT $1 /* ? */ FROM plays                                 -- ?",
+            ["2"],
         ),
         (
             "SELECT * FROM plays AS OF TIMESTAMP ?, plays AS OF TIMESTAMP ?",

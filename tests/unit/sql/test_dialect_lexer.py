@@ -12,10 +12,12 @@ from sqlglot.dialects.dialect import Dialects
 from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import TokenType
 
-from engine.errors import LimitExceeded
+from engine.errors import InvalidInput, LimitExceeded, Unsupported
 from engine.sql import as_of, literals, tokens
 from engine.sql.dialect_lexer import DialectLexer
 from engine.sql.literals import lift
+from engine.sql.parse import parse
+from engine.sql.parsed_statement import StatementClass
 from engine.sql.text import SourceText
 from engine.sql.tokens import MAX_TOKENS, dialect_of, lexer_of, tokenize
 
@@ -167,3 +169,25 @@ def test_blanks_end_behind_comments_of_the_dialect() -> None:
     ):
         assert lexer_of(dialect).blanks_end(text, 0) == len(text) - 1
     assert lexer_of("mysql").blanks_end("--x", 0) == 0
+
+
+@pytest.mark.parametrize(
+    ("dialect", "text"),
+    [
+        ("mysql", "# c\nSELECT 1"),
+        ("bigquery", "# it's\n EXPLAIN # c\n SELECT 1"),
+        ("snowflake", "// c\n-- c\nWITH a AS (SELECT 1) SELECT * FROM a"),
+        ("mysql", "# c\nSHOW TABLES"),
+        ("spark", "/* c */ DESCRIBE t"),
+    ],
+)
+def test_a_statement_may_begin_with_comments_of_its_dialect(dialect: str, text: str) -> None:
+    parsed = parse(lift(text, dialect), dialect)
+    assert parsed.tree is not None or parsed.statement_class is StatementClass.SHOW_TABLES
+
+
+def test_the_first_word_of_another_dialect_is_where_its_comments_end() -> None:
+    with pytest.raises(InvalidInput, match="cannot start with '#'"):
+        parse(lift("# c\nSELECT 1", "trino"), "trino")
+    with pytest.raises(Unsupported, match="DELETE is not supported"):
+        parse(lift("# c\nDELETE FROM t", "mysql"), "mysql")
