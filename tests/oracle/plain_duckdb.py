@@ -15,7 +15,7 @@ from engine.duckdb.results import (
     check_unsigned,
     conversion,
     result_schema,
-    unsigned_columns,
+    unsigned_values,
 )
 from engine.errors import Unsupported
 from tests.support.statement_time import with_statement_time
@@ -76,7 +76,7 @@ class PlainDuckDB:
             raise Unsupported("The statement has no result.")
         types = [str(kind) for kind in relation.types]
         check_types(relation.columns, types)
-        unsigned = unsigned_columns(relation.columns, types)
+        unsigned = unsigned_values(relation.columns, relation.types)
         found = relation.to_arrow_table()
         for batch in found.to_batches():
             check_unsigned(batch, unsigned)
