@@ -184,6 +184,7 @@ def bind(
     named = list(_named_tables(tree, listed))
     of_catalog = [table for table in named if _is_of_catalog(table)]
     found = [(table, *names.find(table)) for table in named if not _is_of_catalog(table)]
+    _name_histories(parsed.source, [table for table, _, _ in found], prefix)
     session_calls = _session_calls(tree, [definition for _, _, definition in found])
     wanted = needed_columns(tree, [(table, definition) for table, _, definition in found])
     name_outputs_around([*(table for table, _, _ in found), *of_catalog, *session_calls])
@@ -249,6 +250,48 @@ def bind(
 
 def _columns(schema: pa.Schema) -> Sequence[QueryColumn]:
     return [QueryColumn(fold(field.name), type_width(field.type), 1) for field in schema]
+
+
+def _name_histories(source: SourceText, tables: Sequence[exp.Table], prefix: str) -> None:
+    """Give histories a name of their own where a FROM has the store, too, and both would have its name."""
+    alike: dict[tuple[int, str], list[exp.Table]] = {}
+    for table in tables:
+        select = table.find_ancestor(exp.Select)
+        if select is not None and not table.alias:
+            alike.setdefault((id(select), fold(table.name)), []).append(table)
+    for (_, name), found in alike.items():
+        histories = [table for table in found if fold(table.db) == HISTORY]
+        if len(histories) == 1 and len(found) == 2:
+            select = histories[0].find_ancestor(exp.Select)
+            assert select is not None
+            alias = f"{prefix}{HISTORY}_{name}"
+            for column in _columns_of(select, name):
+                if not column.db:
+                    raise source.error(
+                        f"Ambiguous reference to table {column.table}: write {HISTORY}.{column.table} or "
+                        f"{SCHEMA}.{column.table}.",
+                        offset_of(column),
+                    )
+                if fold(column.db) == HISTORY:
+                    column.set("table", exp.to_identifier(alias, quoted=True))
+                    column.set("db", None)
+                    column.set("catalog", None)
+            histories[0].set("alias", exp.TableAlias(this=exp.to_identifier(alias, quoted=True)))
+
+
+def _columns_of(select: exp.Select, table: str) -> Iterator[exp.Column]:
+    """Columns that name a table of a FROM, also in queries within its query that have none of that name."""
+    for column in list(select.find_all(exp.Column)):
+        inner = column.find_ancestor(exp.Select)
+        while inner is not None and inner is not select and not _has_table(inner, table):
+            inner = inner.find_ancestor(exp.Select)
+        if inner is select and fold(column.table) == table:
+            yield column
+
+
+def _has_table(select: exp.Select, name: str) -> bool:
+    sources = [select.args.get("from_"), *(select.args.get("joins") or ())]
+    return any(fold(each.this.alias_or_name) == name for each in sources if each is not None)
 
 
 def _is_of_catalog(table: exp.Table) -> bool:

@@ -203,6 +203,32 @@ def lines(service: QueryService, sql: str) -> list[str]:
             ),
             [(10, 30), (20, 30), (30, 30)],
         ),
+        (
+            (
+                "SELECT history.prices.price, main.prices.price FROM history.prices JOIN main.prices ON "
+                "history.prices.symbol = main.prices.symbol WHERE main.prices.symbol = 's9' ORDER BY 1"
+            ),
+            [(10, 30), (20, 30), (30, 30)],
+        ),
+        (
+            "FROM history.prices JOIN prices USING (symbol) WHERE symbol = 's7' AND history.prices.price=10",
+            [("s7", moment_at(0), 10, moment_at(1), moment_at(2), 30, None)],
+        ),
+        (
+            (
+                "SELECT count(*) FROM livestate.history.prices, main.prices AS OF TIMESTAMP "
+                "'2026-01-01 12:30' WHERE livestate.history.prices.symbol = livestate.main.prices.symbol AND "
+                "EXISTS (FROM trades t WHERE t.symbol = history.prices.symbol AND main.prices.price = 10)"
+            ),
+            [(61,)],
+        ),
+        (
+            (
+                "SELECT sum(main.prices.price) FROM history.prices, main.prices WHERE history.prices.symbol "
+                "= 's1' AND main.prices.symbol IN (SELECT prices.symbol FROM prices WHERE symbol = 's2')"
+            ),
+            [(90,)],
+        ),
         ("SELECT count(*) FROM tariffs", [(1,)]),
         ("SELECT since FROM tariffs AS OF TIMESTAMP '1970-01-01 23:00'", [(dt.datetime(1970, 1, 1),)]),  # noqa: DTZ001 - a column without a zone
         ("SELECT count(*) FROM tariffs, trades AS OF TIMESTAMP '2999-01-01'", [(40,)]),
@@ -302,6 +328,11 @@ def test_what_is_asked_for_can_be_seen(cluster: Cluster, service: QueryService) 
 @pytest.mark.parametrize(
     ("sql", "kind", "message"),
     [
+        (
+            "SELECT prices.price FROM history.prices, main.prices",
+            InvalidInput,
+            "Ambiguous reference to table .?prices",
+        ),
         ("SELECT * FROM history.trades", NotFound, "keeps no versions"),
         ("SELECT * FROM history.nothing", NotFound, "There is no store nothing"),
         ("SELECT * FROM trades AS OF TIMESTAMP ?", InvalidInput, "takes a parameter for these only"),
