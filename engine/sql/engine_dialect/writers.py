@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from sqlglot import exp
@@ -27,6 +27,8 @@ def writers() -> dict[type[exp.Expr], _Write]:
         exp.DataType: lambda writer, node: _type_text(type_text, writer, node),
         exp.HexString: lambda _, node: f"x'{node.this}'",
         exp.Operator: _operator_text,
+        exp.LogicalAnd: partial(_truth_text, known[exp.LogicalAnd]),
+        exp.LogicalOr: partial(_truth_text, known[exp.LogicalOr]),
         exp.Neg: lambda writer, node: _with_sign("-", writer.sql(node, "this")),
         exp.Limit: _limit_text,
         exp.Pivot: _pivot_text,
@@ -37,6 +39,14 @@ def writers() -> dict[type[exp.Expr], _Write]:
 def _element_text(writer: Generator, node: exp.Bracket) -> str:
     """An element, by the index as it stands; sqlglot makes some that it says count from 1, as all do here."""
     return f"{writer.sql(node, 'this')}[{', '.join(map(writer.sql, node.expressions))}]"
+
+
+def _truth_text(otherwise: _Write, writer: Generator, node: exp.LogicalAnd | exp.LogicalOr) -> str:
+    """`bool_and(DISTINCT x ORDER BY y)`, of which sqlglot makes `bool_and(CAST(DISTINCT …))`."""
+    if not isinstance(node.this, exp.Distinct | exp.Order):
+        return otherwise(writer, node)
+    name = "BOOL_AND" if isinstance(node, exp.LogicalAnd) else "BOOL_OR"
+    return f"{name}({writer.sql(node, 'this')})"
 
 
 def _type_text(otherwise: _Write, writer: Generator, node: exp.DataType) -> str:

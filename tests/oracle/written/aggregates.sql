@@ -577,3 +577,241 @@ SELECT n IS NULL AS x, usr, count(*) FROM plays GROUP BY CUBE (n IS NULL, usr)
 SELECT ok, sum(k) FROM plays GROUP BY GROUPING SETS (k > 50 AND ok, ok, (), usr LIKE 'u1%')
 ;;
 SELECT day BETWEEN DATE '2024-05-02' AND DATE '2024-05-04' AS d, count(*) FROM plays GROUP BY ROLLUP (day BETWEEN DATE '2024-05-02' AND DATE '2024-05-04', usr IN ('u1', 'u2'))
+;;
+SELECT sum(DISTINCT n) FROM plays
+;;
+SELECT ok, sum(ALL n) FROM plays GROUP BY ok
+;;
+SELECT avg(DISTINCT n) FROM plays
+;;
+SELECT ok, avg(ALL n) FROM plays GROUP BY ok
+;;
+SELECT count(DISTINCT n) FROM plays
+;;
+SELECT ok, count(ALL n) FROM plays GROUP BY ok
+;;
+SELECT min(DISTINCT n) FROM plays
+;;
+SELECT ok, min(ALL n) FROM plays GROUP BY ok
+;;
+SELECT max(DISTINCT n) FROM plays
+;;
+SELECT ok, max(ALL n) FROM plays GROUP BY ok
+;;
+SELECT (list(DISTINCT n)) IS NOT NULL FROM plays
+;;
+SELECT ok, (list(ALL n)) IS NOT NULL FROM plays GROUP BY ok
+;;
+SELECT (array_agg(DISTINCT n)) IS NOT NULL FROM plays
+;;
+SELECT ok, (array_agg(ALL n)) IS NOT NULL FROM plays GROUP BY ok
+;;
+SELECT (string_agg(DISTINCT usr)) IS NOT NULL FROM plays
+;;
+SELECT ok, (string_agg(ALL usr)) IS NOT NULL FROM plays GROUP BY ok
+;;
+SELECT (group_concat(DISTINCT usr)) IS NOT NULL FROM plays
+;;
+SELECT ok, (group_concat(ALL usr)) IS NOT NULL FROM plays GROUP BY ok
+;;
+SELECT (listagg(DISTINCT usr)) IS NOT NULL FROM plays
+;;
+SELECT ok, (listagg(ALL usr)) IS NOT NULL FROM plays GROUP BY ok
+;;
+SELECT (any_value(DISTINCT n)) IS NOT NULL FROM plays
+;;
+SELECT ok, (any_value(ALL n)) IS NOT NULL FROM plays GROUP BY ok
+;;
+SELECT (first(DISTINCT n)) IS NOT NULL FROM plays
+;;
+SELECT ok, (first(ALL n)) IS NOT NULL FROM plays GROUP BY ok
+;;
+SELECT (last(DISTINCT n)) IS NOT NULL FROM plays
+;;
+SELECT ok, (last(ALL n)) IS NOT NULL FROM plays GROUP BY ok
+;;
+SELECT (arbitrary(DISTINCT n)) IS NOT NULL FROM plays
+;;
+SELECT ok, (arbitrary(ALL n)) IS NOT NULL FROM plays GROUP BY ok
+;;
+SELECT (mode(DISTINCT n)) IS NOT NULL FROM plays
+;;
+SELECT ok, (mode(ALL n)) IS NOT NULL FROM plays GROUP BY ok
+;;
+SELECT median(DISTINCT n) FROM plays
+;;
+SELECT ok, median(ALL n) FROM plays GROUP BY ok
+;;
+SELECT mad(DISTINCT n) FROM plays
+;;
+SELECT ok, mad(ALL n) FROM plays GROUP BY ok
+;;
+SELECT histogram(DISTINCT n) FROM plays
+;;
+SELECT ok, histogram(ALL n) FROM plays GROUP BY ok
+;;
+SELECT bit_and(DISTINCT n) FROM plays
+;;
+SELECT ok, bit_and(ALL n) FROM plays GROUP BY ok
+;;
+SELECT bit_or(DISTINCT n) FROM plays
+;;
+SELECT ok, bit_or(ALL n) FROM plays GROUP BY ok
+;;
+SELECT bit_xor(DISTINCT n) FROM plays
+;;
+SELECT ok, bit_xor(ALL n) FROM plays GROUP BY ok
+;;
+SELECT bool_and(DISTINCT ok) FROM plays
+;;
+SELECT ok, bool_and(ALL ok) FROM plays GROUP BY ok
+;;
+SELECT bool_or(DISTINCT ok) FROM plays
+;;
+SELECT ok, bool_or(ALL ok) FROM plays GROUP BY ok
+;;
+SELECT count_if(DISTINCT ok) FROM plays
+;;
+SELECT ok, count_if(ALL ok) FROM plays GROUP BY ok
+;;
+SELECT countif(DISTINCT ok) FROM plays
+;;
+SELECT ok, countif(ALL ok) FROM plays GROUP BY ok
+;;
+SELECT product(DISTINCT n) FROM plays
+;;
+SELECT ok, product(ALL n) FROM plays GROUP BY ok
+;;
+SELECT entropy(DISTINCT n) FROM plays
+;;
+SELECT ok, entropy(ALL n) FROM plays GROUP BY ok
+;;
+SELECT kurtosis(DISTINCT n) FROM plays
+;;
+SELECT ok, kurtosis(ALL n) FROM plays GROUP BY ok
+;;
+SELECT kurtosis_pop(DISTINCT n) FROM plays
+;;
+SELECT ok, kurtosis_pop(ALL n) FROM plays GROUP BY ok
+;;
+SELECT skewness(DISTINCT n) FROM plays
+;;
+SELECT ok, skewness(ALL n) FROM plays GROUP BY ok
+;;
+SELECT stddev(DISTINCT n) FROM plays
+;;
+SELECT ok, stddev(ALL n) FROM plays GROUP BY ok
+;;
+SELECT stddev_pop(DISTINCT n) FROM plays
+;;
+SELECT ok, stddev_pop(ALL n) FROM plays GROUP BY ok
+;;
+SELECT stddev_samp(DISTINCT n) FROM plays
+;;
+SELECT ok, stddev_samp(ALL n) FROM plays GROUP BY ok
+;;
+SELECT var_pop(DISTINCT n) FROM plays
+;;
+SELECT ok, var_pop(ALL n) FROM plays GROUP BY ok
+;;
+SELECT var_samp(DISTINCT n) FROM plays
+;;
+SELECT ok, var_samp(ALL n) FROM plays GROUP BY ok
+;;
+SELECT variance(DISTINCT n) FROM plays
+;;
+SELECT ok, variance(ALL n) FROM plays GROUP BY ok
+;;
+SELECT sem(DISTINCT n) FROM plays
+;;
+SELECT ok, sem(ALL n) FROM plays GROUP BY ok
+;;
+SELECT favg(DISTINCT n) FROM plays
+;;
+SELECT ok, favg(ALL n) FROM plays GROUP BY ok
+;;
+SELECT fsum(DISTINCT n) FROM plays
+;;
+SELECT ok, fsum(ALL n) FROM plays GROUP BY ok
+;;
+SELECT kahan_sum(DISTINCT n) FROM plays
+;;
+SELECT ok, kahan_sum(ALL n) FROM plays GROUP BY ok
+;;
+SELECT sumkahan(DISTINCT n) FROM plays
+;;
+SELECT ok, sumkahan(ALL n) FROM plays GROUP BY ok
+;;
+SELECT geomean(DISTINCT n) FROM plays
+;;
+SELECT ok, geomean(ALL n) FROM plays GROUP BY ok
+;;
+SELECT mean(DISTINCT n) FROM plays
+;;
+SELECT ok, mean(ALL n) FROM plays GROUP BY ok
+;;
+SELECT approx_count_distinct(DISTINCT n) FROM plays
+;;
+SELECT ok, approx_count_distinct(ALL n) FROM plays GROUP BY ok
+;;
+SELECT arg_max(DISTINCT usr, n) FROM plays
+;;
+SELECT arg_min(DISTINCT k, n) FROM plays
+;;
+SELECT max_by(DISTINCT usr, k) FROM plays
+;;
+SELECT min_by(DISTINCT usr, k) FROM plays
+;;
+SELECT arg_max(DISTINCT usr, k, 2) FROM plays
+;;
+SELECT arg_min_null(DISTINCT usr, k) FROM plays
+;;
+SELECT arg_max_null(DISTINCT usr, k) FROM plays
+;;
+SELECT corr(DISTINCT n, k) FROM plays
+;;
+SELECT covar_pop(DISTINCT n, k) FROM plays
+;;
+SELECT covar_samp(DISTINCT n, k) FROM plays
+;;
+SELECT regr_slope(DISTINCT n, k) FROM plays
+;;
+SELECT regr_count(DISTINCT n, k) FROM plays
+;;
+SELECT quantile_cont(DISTINCT n, 0.5) FROM plays
+;;
+SELECT quantile_disc(DISTINCT n, 0.5) FROM plays
+;;
+SELECT quantile(DISTINCT n, 0.5) FROM plays
+;;
+SELECT approx_quantile(DISTINCT n, 0.5) IS NOT NULL FROM plays
+;;
+SELECT reservoir_quantile(DISTINCT n, 0.5) IS NOT NULL FROM plays
+;;
+SELECT max(DISTINCT n, 2) FROM plays
+;;
+SELECT min(DISTINCT n, 2) FROM plays
+;;
+SELECT string_agg(DISTINCT usr, ',') IS NOT NULL FROM plays
+;;
+SELECT string_agg(DISTINCT usr, ',' ORDER BY usr) FROM plays
+;;
+SELECT bitstring_agg(DISTINCT k, 0, 199)::VARCHAR FROM plays
+;;
+SELECT histogram(DISTINCT n, [0, 10]) FROM plays
+;;
+SELECT weighted_avg(n, k) FROM plays
+;;
+SELECT approx_top_k(DISTINCT ok, 2) IS NOT NULL FROM plays
+;;
+SELECT arg_max(ALL usr, k) FROM plays
+;;
+SELECT corr(ALL n, k) FROM plays
+;;
+SELECT quantile_cont(ALL n, 0.5) FROM plays
+;;
+SELECT argmax(DISTINCT usr, k) FROM plays
+;;
+SELECT arg_max_nulls_last(DISTINCT usr, k) FROM plays
+;;
+SELECT regr_r2(DISTINCT n, k) FROM plays

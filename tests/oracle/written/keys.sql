@@ -615,3 +615,169 @@ WHERE p.k < 120 OR f.k = 199
 ORDER BY p.k, f.k
 ;;
 SELECT b::VARCHAR || '/' || id AS "Key", tz > DATE '2024-05-05' AS late FROM nums WHERE "ID" >= 40.0 AND (l[1] = id OR id = 42 OR list_contains(l, id - 40)) ORDER BY id
+;;
+SELECT k FROM plays WHERE k = 10 / 4 OR k = 10 / 5 OR k = round(7.4) OR k > 198.5 OR k = 5::FLOAT + 0.2
+;;
+SELECT k FROM plays WHERE k = '5' || '0'
+;;
+SELECT k FROM plays WHERE k IN (1, '2', 3.0) OR k IN ('7', '8')
+;;
+SELECT k FROM plays WHERE k IN (1, 2.5::DOUBLE, 3::TINYINT, NULL)
+;;
+SELECT usr FROM users WHERE usr IN ('u1', 5::VARCHAR, NULL, 'u' || 7)
+;;
+SELECT k FROM plays WHERE k BETWEEN '3' AND '5' OR k BETWEEN 7 AND 8.5 OR k BETWEEN '10' AND 11.5 OR k BETWEEN 197.5 AND 1e10
+;;
+SELECT k FROM plays WHERE k BETWEEN '3' AND '20'
+;;
+SELECT k FROM plays WHERE k BETWEEN 16777217::FLOAT AND 3 OR k < 2::FLOAT
+;;
+SELECT id, a FROM nums WHERE a >= 4611686018427387905::DOUBLE
+;;
+SELECT id, a FROM nums WHERE a > 4611686018427387903::DOUBLE OR a <= -4611686018427387905::DOUBLE
+;;
+SELECT id, a FROM nums WHERE a IN (4611686018427387905::DOUBLE, 1) OR a = 4611686018427387904.0 OR a = -4611686018427387904.4
+;;
+SELECT id, a FROM nums WHERE a >= 4611686018427387904.5 OR a BETWEEN -4611686018427387905.5 AND -4611686018427387903.5
+;;
+SELECT id FROM nums WHERE f = 0.1 OR f BETWEEN 0.5 AND 1::DOUBLE OR f > 4.9::DECIMAL(3,1) OR f IN (1, 2.5)
+;;
+SELECT id FROM nums WHERE id < 2147483647 + 1
+;;
+SELECT id FROM nums WHERE id = 3000000000 - 2999999999
+;;
+SELECT id FROM nums WHERE id = 1 / 0 OR id > 43
+;;
+SELECT id FROM nums WHERE id = 'abc'
+;;
+SELECT id FROM nums WHERE id = 'abc' AND false
+;;
+SELECT id FROM nums WHERE id IN ('1', 'x') AND id > 1000
+;;
+SELECT id FROM nums WHERE b = 256 OR b = 1::TINYINT - 2::TINYINT OR b BETWEEN -5 AND 10 OR b > 254.5 OR b IN (300, 20)
+;;
+SELECT k FROM plays WHERE day >= '2024-05-05 12:00' AND day < DATE '2024-05-07' + 1
+;;
+SELECT k FROM plays WHERE day IN ('2024-05-03', DATE '2024-05-04', TIMESTAMP '2024-05-05 12:00')
+;;
+SELECT k FROM plays WHERE day BETWEEN '2024-05-03' AND TIMESTAMP '2024-05-04 23:00:00'
+;;
+SELECT k FROM plays WHERE day BETWEEN '2024-05-03 10:00' AND TIMESTAMP '2024-05-05'
+;;
+SELECT k FROM plays WHERE day > '2024-05-03'::TIMESTAMPTZ AND day < 'infinity'
+;;
+SELECT k FROM plays WHERE "at" > '2024-05-05'::DATE + 1 AND "at" < '2024-05-07 00:00:01'
+;;
+SELECT k FROM plays WHERE "at" BETWEEN DATE '2024-05-05' AND '2024-05-05'
+;;
+SELECT k FROM plays WHERE "at" = '2024-05-05' || ' 00:00'
+;;
+SELECT k FROM plays WHERE price IN (10, 33.333, '45.67') OR price BETWEEN 10 AND 20.555 OR price = 10 / 3 OR price > 999.994 OR price < 1e1
+;;
+SELECT k FROM plays WHERE price > '990' AND price <= '999.9'
+;;
+SELECT k FROM plays WHERE price > '990.555'
+;;
+SELECT k FROM plays WHERE price = 12345678901234567890.12 OR price < 0.004
+;;
+SELECT k FROM plays WHERE score > '8.5' OR score IN ('1', 2) OR score BETWEEN '-9' AND -8.5
+;;
+SELECT k FROM plays WHERE ok > false AND k < 20 OR ok = 'f' AND k > 190 OR ok IN (true) AND k = 100
+;;
+SELECT v.k, p.usr FROM plays p JOIN (VALUES (1), (1), (5), (NULL), (900)) v(k) USING (k)
+;;
+SELECT v.x, p.k FROM (VALUES (1), (1), (5.5), (NULL), (900)) v(x) LEFT JOIN plays p ON p.k = v.x
+;;
+SELECT v.x, p.k FROM (VALUES ('1'), ('05')) v(x) LEFT JOIN plays p ON p.k = v.x::INT
+;;
+SELECT v.u, e.kind, v.t FROM (VALUES ('u1', TIMESTAMP '2024-05-05'), ('u3', NULL), (NULL, '2024-05-02')) v(u, t) JOIN events e ON e.usr = v.u AND e."at" > v.t
+;;
+SELECT k, usr FROM plays WHERE k IN (5, 5, 3, 77) ORDER BY k DESC LIMIT 2
+;;
+SELECT k, k FROM plays WHERE k = 5
+;;
+SELECT k + 1, usr, usr AS u FROM plays WHERE k = 5 LIMIT 1
+;;
+SELECT k FROM plays WHERE k = 5 LIMIT 0
+;;
+SELECT k FROM plays WHERE k = 5 OFFSET 1
+;;
+SELECT DISTINCT ok FROM plays WHERE k IN (1, 2, 3, 4, 5, 6, 7, 8)
+;;
+SELECT * EXCLUDE (tags, m, s, raw) FROM plays WHERE k = 5 AND usr IS NOT NULL AND n > -100
+;;
+SELECT count(*), max(usr) FROM plays WHERE k = 5
+;;
+SELECT usr, "at" FROM events WHERE usr >= 'u3' ORDER BY usr, "at" LIMIT 5 OFFSET 2
+;;
+SELECT usr, "at" FROM events WHERE usr <= 'u3' ORDER BY usr DESC, "at" DESC LIMIT 5
+;;
+SELECT usr, "at" FROM events WHERE usr BETWEEN 'u2' AND 'u4' ORDER BY usr DESC, "at" LIMIT 5
+;;
+SELECT usr, "at" FROM events WHERE usr > 'u5' OR (usr = 'u5' AND "at" > '2024-05-06') ORDER BY usr, "at" LIMIT 6
+;;
+SELECT usr, "at" FROM events WHERE usr > 'u5' OR (usr = 'u5' AND "at" > NULL) ORDER BY usr, "at" LIMIT 3
+;;
+SELECT usr, "at" FROM events WHERE usr < 'u5' OR (usr = 'u5' AND "at" < '2024-05-06') ORDER BY usr DESC, "at" DESC LIMIT 6
+;;
+SELECT usr, "at" FROM events WHERE (usr, "at") > ('u5', TIMESTAMP '2024-05-06') AND usr < 'u7' AND v > 50 ORDER BY usr, "at" LIMIT 4
+;;
+SELECT usr, "at" FROM events WHERE ("at", usr) > (TIMESTAMP '2024-05-09', 'u5') ORDER BY "at", usr LIMIT 6
+;;
+SELECT usr, "at" FROM events WHERE (usr, "at") >= (SELECT 'u5', TIMESTAMP '2024-05-06') AND usr < 'u6'
+;;
+SELECT usr, "at" FROM events WHERE NOT ((usr, "at") <= ('u8', TIMESTAMP '2024-05-08'))
+;;
+SELECT usr, "at" FROM events WHERE (usr, kind) IN (('u3', 'buy'), ('u4', NULL), (NULL, 'view'))
+;;
+SELECT usr, "at" FROM events WHERE (usr, "at") IN (SELECT usr, max("at") FROM events WHERE usr IN ('u1', 'u2') GROUP BY usr)
+;;
+SELECT usr, "at" FROM events WHERE usr = 'u3' AND kind IS NULL ORDER BY "at" LIMIT 3
+;;
+SELECT usr, "at" FROM events WHERE usr = 'u3' AND "at" IN ('2024-05-05', TIMESTAMP '2024-05-06') OR usr = 'u4' AND "at" < '2024-05-02'
+;;
+SELECT usr, count(*) FROM events WHERE usr LIKE 'u1%' AND usr NOT IN ('u1', 'u11') GROUP BY usr
+;;
+SELECT usr FROM users WHERE usr LIKE 'u1' OR usr LIKE '' OR usr LIKE '%' AND rank = 3 OR usr LIKE 'u2\%' OR usr LIKE 'u_'
+;;
+SELECT usr FROM users WHERE usr LIKE 'u1%' || '5' OR usr LIKE NULL OR usr LIKE usr AND rank = 1
+;;
+SELECT usr FROM users WHERE starts_with(usr, '') AND usr > 'u3' AND contains(usr, '5') OR suffix(usr, '24')
+;;
+SELECT usr FROM users WHERE substr(usr, 1, 2) = 'u1' AND left(usr, 3) <> 'u11' AND usr[:1] = 'u'
+;;
+SELECT usr FROM users WHERE usr >= 'u' || chr(50) AND usr < 'v'
+;;
+SELECT usr FROM users WHERE usr > 'ü' OR usr = 'u1' || chr(0) OR usr < chr(0)
+;;
+SELECT p.k, e.usr FROM plays p JOIN events e ON p.usr = e.usr WHERE p.usr = 'u3' AND e.usr = 'u4'
+;;
+SELECT p.k, e.v FROM plays p JOIN events e ON p.usr = e.usr AND e.usr IN ('u3', 'u4') WHERE p.k IN (SELECT id FROM nums WHERE id BETWEEN 10 AND 20) AND e.v > 50
+;;
+SELECT n.id FROM nums n WHERE n.id IN (SELECT k FROM plays WHERE usr = 'u3') AND n.id IN (SELECT b FROM nums)
+;;
+SELECT n.id, p.k FROM nums n LEFT JOIN plays p ON p.k = n.id AND p.k < 10 AND n.id > 5 WHERE n.id BETWEEN 3 AND 12
+;;
+SELECT n.id, p.k FROM nums n RIGHT JOIN plays p ON p.k = n.id AND p.k < 10 AND n.id > 5 WHERE p.k BETWEEN 3 AND 12
+;;
+SELECT id, k FROM nums FULL JOIN plays ON k = id AND k > 40 WHERE coalesce(id, 0) > 40 OR k < 3
+;;
+SELECT k FROM plays WHERE k = (SELECT 5) OR k = (SELECT max(id) FROM nums) OR k IN (SELECT id FROM nums WHERE id = 7)
+;;
+SELECT k FROM plays WHERE k > (SELECT max(k) - 3 FROM plays) OR k < (SELECT min(b) FROM nums WHERE b > 3)
+;;
+SELECT k FROM plays WHERE CASE WHEN k = 3 THEN true WHEN k > 195 THEN n > 0 ELSE false END
+;;
+SELECT k FROM plays WHERE if(k < 3, k = 2, k = 100) OR ifnull(nullif(k, 50), 50) = 50
+;;
+SELECT k FROM plays WHERE (k = 3) IS NOT DISTINCT FROM true OR (k = 4)::INT = 1 OR (k = 5) > false
+;;
+SELECT k FROM plays WHERE NOT (k <> 3) OR NOT (k > 1 OR k < 1) OR NOT NOT k = 9
+;;
+SELECT k FROM plays WHERE k = k AND k = 3 OR k + 0 = 4 OR 5 = k * 1 OR k - 6 = 0
+;;
+SELECT k FROM plays WHERE k = 3 = true
+;;
+SELECT k FROM plays WHERE k IN (3, n) AND k < 50 OR n IN (k, 3) AND k < 20
+;;
+SELECT k FROM plays WHERE 3 IN (k, n) OR NULL IN (k) OR 7 BETWEEN k AND k + 1 OR k BETWEEN n AND n + 3

@@ -542,3 +542,121 @@ SELECT k FROM plays WHERE 1 IN ((SELECT 1 FROM plays WHERE k < 3), 7)
 SELECT k FROM plays WHERE (SELECT usr FROM plays WHERE k = 1) IN (SELECT usr FROM users)
 ;;
 SELECT k FROM plays WHERE n IN ((SELECT n FROM plays WHERE k = 1), (SELECT n FROM plays WHERE k = 2))
+;;
+SELECT arg_max(DISTINCT usr, n) IS NOT NULL FROM plays
+;;
+SELECT bool_or(DISTINCT ok) FROM plays
+;;
+SELECT usr, arg_min(DISTINCT k, n) FROM plays WHERE n > 45 GROUP BY usr
+;;
+SELECT k, bool_and(DISTINCT ok) OVER (PARTITION BY day) FROM plays
+;;
+SELECT bool_or(DISTINCT ok) FILTER (WHERE n > 0), bool_and(DISTINCT ok ORDER BY ok) FROM plays
+;;
+SELECT ok, max_by(DISTINCT usr, k) FROM plays GROUP BY ROLLUP (ok)
+;;
+SELECT count(DISTINCT ok), bool_or(ALL ok), arg_max(ALL usr, k) FROM plays
+;;
+SELECT k, bool_or(ok ORDER BY k) OVER (PARTITION BY day) FROM plays
+;;
+SELECT bool_and(ok ORDER BY k) FILTER (WHERE k > 5) FROM plays
+;;
+SELECT ok, sum(n ORDER BY k) FROM plays GROUP BY ok
+;;
+SELECT ok, avg(n ORDER BY k) FROM plays GROUP BY ok
+;;
+SELECT ok, count(n ORDER BY k) FROM plays GROUP BY ok
+;;
+SELECT ok, min(n ORDER BY k) FROM plays GROUP BY ok
+;;
+SELECT ok, max(n ORDER BY k) FROM plays GROUP BY ok
+;;
+SELECT ok, list(n ORDER BY k) FROM plays GROUP BY ok
+;;
+SELECT ok, array_agg(n ORDER BY k) FROM plays GROUP BY ok
+;;
+SELECT ok, string_agg(usr ORDER BY k) FROM plays GROUP BY ok
+;;
+SELECT ok, any_value(n ORDER BY k) FROM plays GROUP BY ok
+;;
+SELECT ok, first(n ORDER BY k) FROM plays GROUP BY ok
+;;
+SELECT ok, last(n ORDER BY k) FROM plays GROUP BY ok
+;;
+SELECT ok, mode(n ORDER BY k) FROM plays GROUP BY ok
+;;
+SELECT ok, median(n ORDER BY k) FROM plays GROUP BY ok
+;;
+SELECT ok, mad(n ORDER BY k) FROM plays GROUP BY ok
+;;
+SELECT ok, histogram(n ORDER BY k) FROM plays GROUP BY ok
+;;
+SELECT ok, bit_and(n ORDER BY k) FROM plays GROUP BY ok
+;;
+SELECT ok, bit_or(n ORDER BY k) FROM plays GROUP BY ok
+;;
+SELECT ok, bit_xor(n ORDER BY k) FROM plays GROUP BY ok
+;;
+SELECT ok, bool_and(ok ORDER BY k) FROM plays GROUP BY ok
+;;
+SELECT ok, bool_or(ok ORDER BY k) FROM plays GROUP BY ok
+;;
+SELECT ok, count_if(ok ORDER BY k) FROM plays GROUP BY ok
+;;
+SELECT ok, countif(ok ORDER BY k) FROM plays GROUP BY ok
+;;
+SELECT ok, product(n ORDER BY k) FROM plays GROUP BY ok
+;;
+SELECT ok, entropy(n ORDER BY k) FROM plays GROUP BY ok
+;;
+SELECT ok, kurtosis(n ORDER BY k) FROM plays GROUP BY ok
+;;
+SELECT ok, kurtosis_pop(n ORDER BY k) FROM plays GROUP BY ok
+;;
+SELECT ok, skewness(n ORDER BY k) FROM plays GROUP BY ok
+;;
+SELECT ok, stddev(n ORDER BY k) FROM plays GROUP BY ok
+;;
+SELECT ok, stddev_pop(n ORDER BY k) FROM plays GROUP BY ok
+;;
+SELECT ok, stddev_samp(n ORDER BY k) FROM plays GROUP BY ok
+;;
+SELECT ok, var_pop(n ORDER BY k) FROM plays GROUP BY ok
+;;
+SELECT ok, var_samp(n ORDER BY k) FROM plays GROUP BY ok
+;;
+SELECT ok, variance(n ORDER BY k) FROM plays GROUP BY ok
+;;
+SELECT ok, sem(n ORDER BY k) FROM plays GROUP BY ok
+;;
+SELECT ok, favg(n ORDER BY k) FROM plays GROUP BY ok
+;;
+SELECT ok, fsum(n ORDER BY k) FROM plays GROUP BY ok
+;;
+SELECT ok, kahan_sum(n ORDER BY k) FROM plays GROUP BY ok
+;;
+SELECT ok, mean(n ORDER BY k) FROM plays GROUP BY ok
+;;
+SELECT ok, approx_count_distinct(n ORDER BY k) FROM plays GROUP BY ok
+;;
+SELECT ok, arg_max(usr, n ORDER BY k) FROM plays GROUP BY ok
+;;
+SELECT ok, max_by(usr, k ORDER BY k) FROM plays GROUP BY ok
+;;
+SELECT ok, arg_min_null(usr, n ORDER BY k) FROM plays GROUP BY ok
+;;
+SELECT ok, corr(n, k ORDER BY k) FROM plays GROUP BY ok
+;;
+SELECT ok, covar_pop(n, k ORDER BY k) FROM plays GROUP BY ok
+;;
+SELECT ok, regr_slope(n, k ORDER BY k) FROM plays GROUP BY ok
+;;
+SELECT ok, quantile_cont(n, 0.5 ORDER BY n) FROM plays GROUP BY ok
+;;
+SELECT ok, max(n, 2 ORDER BY k) FROM plays GROUP BY ok
+;;
+SELECT ok, bitstring_agg(k, 0, 199 ORDER BY k)::VARCHAR FROM plays GROUP BY ok
+;;
+SELECT ok, histogram(n, [0, 10] ORDER BY n) FROM plays GROUP BY ok
+;;
+SELECT ok, approx_quantile(n, 0.5 ORDER BY k) IS NOT NULL FROM plays GROUP BY ok
