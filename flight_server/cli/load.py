@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine.changelog import Changelog, DataFile, open_appender
+from engine.changelog import Changelog, DataFile, open_appender, partition_rows
 from engine.errors import Fenced, InvalidInput, LimitExceeded, LivestateError
 from engine.model.kinds import PLAIN, Kind, Merge, Session, time_of
 from engine.model.schema import Epoch, StoreDefinition, StoreName, define_store
@@ -109,8 +109,8 @@ def load_file(
     rows = open_rows(file, file_format, _types(there, file_format, options))
     definition = _definition(there, rows.schema, options)
     progress = Progress(total=rows.rows)
-    # A file that is refused at its beginning ends no job's term.
-    parts = _begin(_parts(definition, pieces(rows.batches, options.batch_rows), options.time))
+    # A file that is refused at its beginning ends no job's term, and leaves nothing of a new changelog.
+    parts = _begin(definition, _parts(definition, pieces(rows.batches, options.batch_rows), options.time))
     appender = open_appender(
         changelog,
         [definition],
@@ -179,10 +179,15 @@ def _parts(
         before += table.num_rows
 
 
-def _begin(parts: Iterator[tuple[int, pa.Table]]) -> Iterator[tuple[int, pa.Table]]:
-    """The same parts; the first is there already."""
+def _begin(
+    definition: StoreDefinition, parts: Iterator[tuple[int, pa.Table]]
+) -> Iterator[tuple[int, pa.Table]]:
+    """The same parts; the first is there already, and fits the store."""
     first = next(parts, None)
-    return parts if first is None else chain((first,), parts)
+    if first is None:
+        return parts
+    partition_rows(definition, first[1])
+    return chain((first,), parts)
 
 
 def _existing_store(changelog: Changelog, file: Path, options: LoadOptions) -> StoreDefinition | None:

@@ -120,6 +120,47 @@ def test_a_file_that_is_refused_ends_no_term(tmp_path: Path, changelog: Changelo
     assert job.append({"t": ROWS}, query_id="a job", batch_id=1).epoch == 3
 
 
+@pytest.mark.parametrize(
+    "table",
+    [
+        pa.table({"id": [5]}),
+        pa.table({"id": [5], "name": ["x"], "more": [1]}),
+        pa.table({"id": ["five"], "name": ["x"]}),
+        pa.table({"id": [5], "name": [1]}),
+        pa.table({"id": pa.array([2**63], pa.uint64()), "name": ["x"]}),
+        pa.table({"id": pa.array([None], pa.int64()), "name": ["x"]}),
+    ],
+)
+def test_first_rows_that_do_not_fit_end_no_term(
+    tmp_path: Path, changelog: Changelog, table: pa.Table
+) -> None:
+    job = open_appender(changelog, [define_store("t", ROWS.schema, ["id"], partitions=1)])
+    job.append({"t": ROWS}, query_id="a job", batch_id=0)
+    with pytest.raises(InvalidInput):
+        load_file(changelog, write_file(tmp_path, "a.parquet", table), LoadOptions("t", take_over=True))
+    assert job.append({"t": ROWS}, query_id="a job", batch_id=1).epoch == 3
+
+
+def test_a_moment_between_microseconds_ends_no_term(tmp_path: Path, changelog: Changelog) -> None:
+    rows = pa.table({"id": [1], "at": pa.array([1], pa.timestamp("us"))})
+    job = open_appender(changelog, [define_store("t", rows.schema, ["id"], partitions=1)])
+    job.append({"t": rows}, query_id="a job", batch_id=0)
+    file = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"id": [1], "at": pa.array([1001], pa.timestamp("ns"))}), file)
+    with pytest.raises(InvalidInput, match="cannot hold exactly"):
+        load_file(changelog, file, LoadOptions("t", take_over=True))
+    assert job.append({"t": rows}, query_id="a job", batch_id=1).epoch == 3
+
+
+def test_a_first_load_that_is_refused_at_once_leaves_nothing(tmp_path: Path) -> None:
+    """Not even a directory."""
+    twice = pa.array([[("k", 1), ("k", 2)]], pa.map_(pa.string(), pa.int64()))
+    file = write_file(tmp_path, "a.parquet", pa.table({"id": [1], "counts": twice}))
+    with pytest.raises(InvalidInput, match="a map with a key twice"):
+        load_file(Changelog.open(str(tmp_path / "changelog")), file, LoadOptions("t", ["id"]))
+    assert not (tmp_path / "changelog").exists()
+
+
 def test_a_new_store_is_not_left_behind_in_the_group_of_a_job(tmp_path: Path, changelog: Changelog) -> None:
     other = define_store("other", ROWS.schema, ["id"], group="t", partitions=1)
     open_appender(changelog, [other]).append({"other": ROWS}, query_id="a job", batch_id=0)
