@@ -70,6 +70,11 @@ class SlowObjects:
             if place % ENTRIES_A_REQUEST == 0:
                 self._wait()
 
+    def dated_objects(self, directory: str) -> Iterator[tuple[str, int]]:
+        """See `Objects.dated_objects`."""
+        self._wait()
+        return self._objects.dated_objects(directory)
+
     def unfinished_objects(self, directory: str) -> Iterator[tuple[str, int]]:
         """See `Objects.unfinished_objects`. An object store shows none."""
         return iter(())

@@ -8,9 +8,9 @@ group beside its epochs (`skipping` passes an epoch by, `store_drops` ends a sto
 where a job asks for another store, `switches` which store a name means, `decisions` who decided all that,
 `catalog` all of it as hosts read it, and `checksummed_json` how such documents are stored; `epochs` holds the
 epochs of one group, `history` gives them as hosts apply them, `writer` is the one writer of it, `snapshots`
-what takes the place of older epochs, `changelog` puts them together, and `inspection` reads all of it and
-says what is wrong. `rows` and `appender` are the way in for tables. `backup` copies all of it to another
-place and back.
+what takes the place of older epochs, `changelog` puts them together, `inspection` reads all of it and says
+what is wrong, and `first_loads` knows what loads of new stores have left. `rows` and `appender` are the way
+in for tables. `backup` copies all of it to another place and back.
 """
 
 from engine.changelog.amendments import Exclusions, Migration, Skip, StoreDrop

@@ -30,7 +30,7 @@ from engine.changelog.codec import check_slices, describe
 from engine.changelog.commit import BEFORE_FIRST, Commit, DataFile
 from engine.changelog.data_files import check_file
 from engine.changelog.epochs import DROPPED
-from engine.changelog.inspection import lost_groups
+from engine.changelog.first_loads import groups_without_stores
 from engine.changelog.layout import (
     DATA_DIRECTORY_MARKER,
     FORMAT_PATH,
@@ -277,7 +277,7 @@ def _is_empty(place: Objects) -> bool:
 
 def _check_definitions(changelog: Changelog) -> None:
     """Refuse a changelog with a group of which nothing says what its stores are: it would be left out."""
-    lost = next(iter(lost_groups(changelog)), None)
+    lost = next((directory for directory, load in groups_without_stores(changelog) if load is None), None)
     if lost is not None:
         raise Corrupt(
             f"Store group {lost} of the changelog has epochs, and the definitions of its stores are missing "

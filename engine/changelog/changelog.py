@@ -36,7 +36,7 @@ from engine.errors import Corrupt, InvalidInput, NotFound
 from engine.model.migration import Change
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName, check_name
 
-_ABANDONED_AFTER = 3_600_000_000
+ABANDONED_AFTER = 3_600_000_000
 """Microseconds. A file is written in seconds."""
 
 
@@ -661,7 +661,7 @@ class Changelog:
             path
             for directory in ("", STORES_PATH, GROUPS_PATH, MARKS_PATH, CLOCK_PATH)
             for path, written_at in self.objects.unfinished_objects(directory)
-            if written_at < now - _ABANDONED_AFTER and (directory or is_root_name(path))
+            if written_at < now - ABANDONED_AFTER and (directory or is_root_name(path))
         ]
         self.objects.delete(old)
         return len(old)

@@ -15,7 +15,7 @@ from engine.changelog.chain import Link, read_chain
 from engine.changelog.changelog import Changelog
 from engine.changelog.codec import describe
 from engine.changelog.commit import BEFORE_FIRST, Commit
-from engine.changelog.layout import GROUPS_PATH, group_path
+from engine.changelog.first_loads import groups_without_stores
 from engine.changelog.snapshot import MIB, Snapshot, StorePartition
 from engine.errors import Corrupt, NotFound
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
@@ -107,10 +107,14 @@ class Inspection:
         """
         for name, sentence in self._damaged.items():
             yield Inspected(f"The name {name}", faults=(sentence,))
-        for group in lost_groups(self._changelog):
-            yield Inspected(
-                f"Store group {group}", faults=("the definitions of its stores are missing or damaged.",)
-            )
+        for directory, load in groups_without_stores(self._changelog):
+            if load is None:
+                yield Inspected(
+                    f"Store group {directory}",
+                    faults=("the definitions of its stores are missing or damaged.",),
+                )
+            elif load.files:
+                yield Inspected(f"Store group {load.group}", note=load.describe())
         for group in self.epochs:
             try:
                 self._changelog.exclusions(group)
@@ -284,35 +288,6 @@ class Inspection:
         there = self._changelog.committed_epochs(group)
         newest_snapshot = max(self._changelog.snapshots(group).epochs(), default=BEFORE_FIRST)
         return bool(there) and epoch < there[0] and epoch <= newest_snapshot
-
-
-def lost_groups(changelog: Changelog) -> Iterator[str]:
-    """Directories of store groups that have rows, and no store whose definition can be read.
-
-    Args:
-        changelog: The changelog.
-
-    Raises:
-        Corrupt: What says which epochs of one were dropped is damaged.
-        Unavailable: The changelog cannot be reached.
-    """
-    return (each for each in changelog.groups_without_stores() if not _is_unused(changelog, each))
-
-
-def _is_unused(changelog: Changelog, directory: str) -> bool:
-    """Whether a first load that came to nothing has left a group's directory: epochs without rows, and files
-    that no epoch names.
-    """
-    group = GroupName(directory)
-    if group_path(group) != f"{GROUPS_PATH}/{directory}":
-        return False  # of which group it is cannot be told
-    try:
-        commits = [changelog.read_commit(group, epoch) for epoch in changelog.committed_epochs(group)]
-    except Corrupt:
-        return False
-    has_rows = any(commit is None or commit.files or commit.generation for commit in commits)
-    had_rows = changelog.floor(group) > BEFORE_FIRST or changelog.snapshots(group).epochs()
-    return not (has_rows or had_rows)
 
 
 def _epoch_name(group: GroupName, epoch: Epoch) -> str:

@@ -123,6 +123,10 @@ class CatalogObjects:
         noted = sorted(path for path in self._noted if path.startswith(f"{directory}/"))
         return (path for path in noted if path > behind)
 
+    def dated_objects(self, directory: str) -> Iterator[tuple[str, int]]:
+        """See `Objects.dated_objects`."""
+        return self._objects.dated_objects(directory)
+
     def unfinished_objects(self, directory: str) -> Iterator[tuple[str, int]]:
         """See `Objects.unfinished_objects`."""
         return self._objects.unfinished_objects(directory)

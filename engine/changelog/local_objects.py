@@ -15,7 +15,7 @@ import contextlib
 import errno
 import os
 import secrets
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -117,16 +117,23 @@ class LocalObjects:
         """See `Objects.list`."""
         return (path for path in self._files(directory, behind) if not path.endswith(TEMPORARY_SUFFIX))
 
+    def dated_objects(self, directory: str) -> Iterator[tuple[str, int]]:
+        """See `Objects.dated_objects`."""
+        return self._with_times(self.list(directory))
+
     def unfinished_objects(self, directory: str) -> Iterator[tuple[str, int]]:
         """See `Objects.unfinished_objects`."""
-        for path in self._files(directory) if directory else self.root_names():
-            if path.endswith(TEMPORARY_SUFFIX):
-                try:
-                    yield path, (self.root / path).stat().st_mtime_ns // 1000
-                except _MISSING:
-                    continue  # it is finished by now
-                except OSError as error:
-                    raise _error_of("read", error) from error
+        paths = self._files(directory) if directory else self.root_names()
+        return self._with_times(path for path in paths if path.endswith(TEMPORARY_SUFFIX))
+
+    def _with_times(self, paths: Iterable[str]) -> Iterator[tuple[str, int]]:
+        for path in paths:
+            try:
+                yield path, (self.root / path).stat().st_mtime_ns // 1000
+            except _MISSING:
+                continue  # it is finished by now, or deleted
+            except OSError as error:
+                raise _error_of("read", error) from error
 
     def _files(self, directory: str, behind: str = "") -> Iterator[str]:
         """Paths of all files below a directory, as `list` gives them."""

@@ -115,6 +115,9 @@ class Objects(Protocol):
             behind: Only those that sort behind this path; in their order then, as far as the store lists so.
         """
 
+    def dated_objects(self, directory: str) -> Iterator[tuple[str, int]]:
+        """As `list`, with when each was written, in microseconds as `current_time` has them."""
+
     def unfinished_objects(self, directory: str) -> Iterator[tuple[str, int]]:
         """What somebody is writing below a directory, or was when it died. None of it is an object yet.
 
@@ -216,10 +219,16 @@ class RemoteObjects:
 
     def list(self, directory: str, behind: str = "") -> Iterator[str]:
         """See `Objects.list`."""
+        return (entry["path"] for entry in self._entries(directory, behind))
+
+    def dated_objects(self, directory: str) -> Iterator[tuple[str, int]]:
+        """See `Objects.dated_objects`."""
+        return ((entry["path"], _microseconds(entry["last_modified"])) for entry in self._entries(directory))
+
+    def _entries(self, directory: str, behind: str = "") -> Iterator[Any]:
         pages = iter(obstore.list(self._store, directory, offset=behind or None))
         while (page := _translate_errors(lambda: next(pages, None))) is not None:
-            for entry in page:
-                yield entry["path"]
+            yield from page
 
     def unfinished_objects(self, directory: str) -> Iterator[tuple[str, int]]:
         """See `Objects.unfinished_objects`. An object store removes them by itself."""
@@ -243,7 +252,7 @@ class RemoteObjects:
         self._put(path, [])
         written = _translate_errors(lambda: obstore.head(self._store, path))["last_modified"]
         self.delete([path])
-        return (written - _EPOCH) // timedelta(microseconds=1)
+        return _microseconds(written)
 
 
 def all_paths(objects: Objects, directory: str) -> Iterator[str]:
@@ -251,6 +260,10 @@ def all_paths(objects: Objects, directory: str) -> Iterator[str]:
     yield from objects.list(directory)
     for path, _ in objects.unfinished_objects(directory):
         yield path
+
+
+def _microseconds(moment: datetime) -> int:
+    return (moment - _EPOCH) // timedelta(microseconds=1)
 
 
 def _translate_errors(call: Callable[[], _Result]) -> _Result:

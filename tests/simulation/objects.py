@@ -296,6 +296,11 @@ class UnreliableObjects:
         found = self._store.paths(directory, self._draw.randrange(MOST_LAG) if lags else 0)
         yield from (path for path in found if path > behind)
 
+    def dated_objects(self, directory: str) -> Iterator[tuple[str, int]]:
+        """See `Objects.dated_objects`."""
+        self._send()
+        return self._store.objects.dated_objects(directory)
+
     def unfinished_objects(self, directory: str) -> Iterator[tuple[str, int]]:
         """See `Objects.unfinished_objects`. An object store shows none."""
         return iter(())

@@ -65,6 +65,10 @@ class StoppingObjects:
         """See `Objects.list`."""
         return self._objects.list(directory, behind)
 
+    def dated_objects(self, directory: str) -> Iterator[tuple[str, int]]:
+        """See `Objects.dated_objects`."""
+        return self._objects.dated_objects(directory)
+
     def unfinished_objects(self, directory: str) -> Iterator[tuple[str, int]]:
         """See `Objects.unfinished_objects`."""
         return self._objects.unfinished_objects(directory)

@@ -57,20 +57,28 @@ def collect(
     """Delete what the changelog does not need: data files that no epoch refers to, and epochs that snapshots
     have made dispensable.
 
-    The former are what crashed or fenced jobs left; the latter go by themselves whenever hosts have made a
-    snapshot. What dropped stores have left goes, too. Works on the store GROUPS named, or on all; then files
-    that killed commands were writing go as well, an hour later. It is safe while jobs and hosts run.
+    The former are what crashed or fenced jobs left, and an hour later what a killed load of a new store did;
+    the latter go by themselves whenever hosts have made a snapshot. What dropped stores have left goes, too.
+    Works on the store GROUPS named, or on all; then files that killed commands were writing go as well, an
+    hour later. It is safe while jobs and hosts run.
 
     \b
     Example:
       livestate collect --changelog file:///var/lib/livestate
     """
-    from engine.changelog.snapshot import snapshot_retention  # noqa: PLC0415  it imports pyarrow
+    from engine.changelog.first_loads import (  # noqa: PLC0415  it imports pyarrow
+        collect_first_load,
+        unfinished_first_loads,
+    )
+    from engine.changelog.snapshot import snapshot_retention  # noqa: PLC0415  likewise
     from engine.changelog.store_drops import remove_dropped_stores  # noqa: PLC0415  likewise
     from engine.model.schema import GroupName  # noqa: PLC0415  likewise
 
     opened = open_changelog(changelog)
-    known = opened.written_groups()
+    loads = unfinished_first_loads(opened)
+    # Asked for last: a load that has ended since is none.
+    written = opened.written_groups()
+    known = sorted({*written, *loads})
     if not known:
         raise InvalidInput("The changelog has no store groups: check its URI, or write a store first.")
     unknown = [group for group in groups if group not in known]
@@ -78,10 +86,12 @@ def collect(
         raise InvalidInput(f"There is no store group {', '.join(unknown)}; there are {', '.join(known)}.")
     retention = snapshot_retention(snapshots_kept, snapshot_tail)
     for group in [GroupName(name) for name in groups] or known:
-        dropped = opened.drop(group, retention, time.time_ns() // 1000)
+        now = time.time_ns() // 1000
+        dropped = opened.drop(group, retention, now)
         removed = remove_dropped_stores(opened, group)
+        files = opened.collect(group) if group in written else collect_first_load(opened, loads[group], now)
         click.echo(
-            f"{group}: {quantity(opened.collect(group) + removed.files, 'file')} deleted, "
+            f"{group}: {quantity(files + removed.files, 'file')} deleted, "
             f"{quantity(dropped.epochs + removed.epochs, 'epoch')} and "
             f"{quantity(dropped.snapshots + removed.snapshots, 'snapshot')} dropped"
         )

@@ -8,7 +8,9 @@ import pyarrow as pa
 import pytest
 
 from engine.changelog import Changelog, decode_file, encode_file, open_appender, partition_rows
+from engine.changelog.changelog import ABANDONED_AFTER
 from engine.changelog.epochs import Gap
+from engine.changelog.first_loads import collect_first_load, unfinished_first_loads
 from engine.changelog.layout import FORMAT_PATH, commit_path
 from engine.errors import Corrupt, InvalidInput, NotFound
 from engine.model.schema import TOMBSTONE_COLUMN, Epoch, GroupName, PartitionId, StoreName, define_store
@@ -37,6 +39,16 @@ def test_a_changelog_keeps_its_identity(reopen: Reopen) -> None:
     other = Changelog.open("memory://")
     other.create_store(PLAYS)
     assert other.identity() != identity
+
+
+def test_files_of_a_first_load_that_died_are_deleted_an_hour_later(reopen: Reopen) -> None:
+    open_appender(reopen(), [PLAYS], creates_stores_later=True).stage({"plays": rows(1)})
+    changelog = reopen()
+    load = unfinished_first_loads(changelog)[PLAYS.group]
+    assert abs(load.written_at - changelog.objects.current_time()) < 60_000_000
+    assert collect_first_load(changelog, load, load.written_at + ABANDONED_AFTER) == 0
+    assert collect_first_load(changelog, load, load.written_at + ABANDONED_AFTER + 1) == 1
+    assert unfinished_first_loads(changelog) == {}
 
 
 def test_append_and_read_back(reopen: Reopen) -> None:

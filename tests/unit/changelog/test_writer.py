@@ -306,6 +306,9 @@ class LostAnswers:
     def list(self, directory: str, behind: str = "") -> Iterator[str]:
         return self._inner.list(directory, behind)
 
+    def dated_objects(self, directory: str) -> Iterator[tuple[str, int]]:
+        return self._inner.dated_objects(directory)
+
     def unfinished_objects(self, directory: str) -> Iterator[tuple[str, int]]:
         return self._inner.unfinished_objects(directory)
 

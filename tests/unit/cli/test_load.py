@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -18,6 +19,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from engine.changelog import Changelog, open_appender
+from engine.changelog.first_loads import collect_first_load, unfinished_first_loads
+from engine.changelog.layout import mark_path
 from engine.errors import Fenced, InvalidInput, LivestateError, NotFound
 from engine.model.migration import parse_changes
 from engine.model.schema import Epoch, GroupName, StoreName, define_store
@@ -416,6 +419,72 @@ def test_a_load_that_dies_leaves_nothing_to_see(tmp_path: Path, changelog: Chang
     load_file(changelog, file, LoadOptions("t"))
     assert [row["name"] for row in contents(changelog, "t")].count("other") == 100
     assert changelog.collect(GroupName("t")) == 0
+
+
+@pytest.mark.parametrize("store", ["t", "my songs", ".t"])
+def test_a_first_load_that_died_is_collected_an_hour_later(
+    tmp_path: Path, changelog: Changelog, store: str
+) -> None:
+    file = write_file(tmp_path, "a.parquet")
+
+    def collect(*groups: str) -> str:
+        return livestate("collect", *groups, "--changelog", tmp_path / "changelog").output
+
+    def look(progress: Progress) -> None:
+        """A load that goes on is left alone."""
+        if progress.epoch is None:
+            assert collect() == f"{store}: 0 files deleted, 0 epochs and 0 snapshots dropped\n"
+
+    load_file(changelog, file, LoadOptions(store, ["id"], batch_rows=400), look)
+    # Its store is lost, and so is its commit: as if it had been killed.
+    shutil.rmtree(tmp_path / "changelog" / "stores")
+    (commit,) = tmp_path.rglob("*2.commit")
+    commit.unlink()
+    died = Changelog.open(changelog.uri)
+    load = unfinished_first_loads(died)[GroupName(store)]
+    assert len(load.files) == 3
+    found = livestate("verify", tmp_path / "changelog")
+    assert f"Store group {store} has no store, and 3 data files of a load" in found.stdout
+    assert found.exit_code == 0
+    assert collect(store) == f"{store}: 0 files deleted, 0 epochs and 0 snapshots dropped\n"
+    for path in tmp_path.rglob("*"):
+        os.utime(path, (0, 0))
+    assert collect(store) == f"{store}: 3 files deleted, 0 epochs and 0 snapshots dropped\n"
+    assert not list(tmp_path.rglob("*.arrow"))
+    assert "has no store groups" in collect()
+    assert "of a load" not in livestate("verify", tmp_path / "changelog").stdout
+    load_file(Changelog.open(changelog.uri), file, LoadOptions(store, ["id"]))
+    assert len(contents(Changelog.open(changelog.uri), store)) == 1000
+
+
+def test_a_first_load_that_has_slept_too_long_is_refused(tmp_path: Path, changelog: Changelog) -> None:
+    """Rather than that it commits files that are gone."""
+
+    def sleep(progress: Progress) -> None:
+        (load,) = unfinished_first_loads(changelog).values()
+        assert collect_first_load(changelog, load, load.written_at + 3_600_000_000) == 0
+        assert collect_first_load(changelog, load, load.written_at + 3_600_000_001) == len(load.files) == 1
+
+    with pytest.raises(
+        Fenced, match=r"written by livestate collect with token.*Nothing of the file was loaded"
+    ):
+        load_file(
+            changelog, write_file(tmp_path, "a.parquet"), LoadOptions("t", ["id"], batch_rows=100), sleep
+        )
+    assert changelog.definitions() == {}
+    assert not list(tmp_path.rglob("*.arrow"))
+
+
+def test_what_a_backup_has_so_far_is_no_first_load(tmp_path: Path, changelog: Changelog) -> None:
+    """Its files come before its stores."""
+
+    def look(progress: Progress) -> None:
+        assert len(unfinished_first_loads(changelog)) == (progress.epoch is None)
+        changelog.objects.put(mark_path(1), [pa.py_buffer(b"a mark")])
+        assert unfinished_first_loads(changelog) == {}
+        changelog.objects.delete([mark_path(1)])
+
+    load_file(changelog, write_file(tmp_path, "a.parquet"), LoadOptions("t", ["id"]), look)
 
 
 def test_a_load_that_is_overtaken_stops_early_and_leaves_nothing(
