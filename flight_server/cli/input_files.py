@@ -89,7 +89,8 @@ def open_rows(file: Path, file_format: FileFormat, types: Mapping[str, pa.DataTy
 
     Raises:
         NotFound: There is no such file, or it may not be read.
-        InvalidInput: It is not of that format, has two columns of a name, or lacks one whose type is given.
+        InvalidInput: It is damaged, or not of that format, has two columns of a name, or lacks one whose type
+            is given.
     """
     open_kind: Mapping[FileFormat, Callable[[], RowFile]] = {
         "parquet": lambda: _open_parquet(file),
@@ -101,6 +102,8 @@ def open_rows(file: Path, file_format: FileFormat, types: Mapping[str, pa.DataTy
     except pa.ArrowException as error:
         raise InvalidInput(f"{file.name} cannot be read as {file_format}: {_first_line(error)}.") from error
     except OSError as error:
+        if error.errno is None and file.is_file():  # it was read, and could not be unpacked
+            raise InvalidInput(f"{file.name} is damaged: {_first_line(error)}.") from error
         raise NotFound(f"{file.name} cannot be opened: {error.strerror or _first_line(error)}.") from error
     twice = next((name for name, count in Counter(rows.schema.names).items() if count > 1), None)
     if twice is not None:
@@ -179,13 +182,15 @@ def _translate_errors(file: Path, batches: Iterator[pa.RecordBatch]) -> Iterator
             if batch is not None:
                 check_rows(batch)
         except (pa.ArrowException, OSError) as error:
-            raise InvalidInput(
-                f"{file.name} is damaged behind row {rows:,}: {_first_line(error)}."
-            ) from error
+            raise _damaged_behind(file, rows, error) from error
         if batch is None:
             return
         yield batch
         rows += batch.num_rows
+
+
+def _damaged_behind(file: Path, row: int, error: Exception) -> InvalidInput:
+    return InvalidInput(f"{file.name} is damaged behind row {row:,}: {_first_line(error)}.")
 
 
 @dataclass
@@ -289,7 +294,10 @@ def _end_reading() -> None:
 
 
 def _open_csv(file: Path, types: Mapping[str, pa.DataType]) -> RowFile:
-    watch = _RowWatch(len(_csv_names(file)))
+    try:
+        watch = _RowWatch(len(_csv_names(file)))
+    except pa.ArrowInvalid as error:
+        raise _no_csv(file, error) from error
     try:
         with watch.in_silence():
             reader = _csv_reader(file, types, watch)
@@ -331,6 +339,8 @@ def _csv_batches(
             break
         except pa.ArrowInvalid as error:
             raise _csv_error(file, given, inferred, watch, error) from error
+        except OSError as error:
+            raise _damaged_behind(file, rows, error) from error
         rows += batch.num_rows
         yield _with_read_blobs(batch)
     if not watch.has_ended:
@@ -380,17 +390,24 @@ def _csv_error(
             f"{file.name}, in a row that is not text in UTF-8: {quantity(int(short[2]), 'value')} for "
             f"{quantity(int(short[1]), 'column')}."
         )
-    if "straddling object" in str(error):
-        return InvalidInput(
-            f"{file.name} cannot be read as csv: a value is too long (1 MiB is always read), or a quotation "
-            "mark is never closed."
-        )
-    # Read as text, the file fails again at what is no text in UTF-8.
-    with suppress(pa.ArrowInvalid):
-        misfit = _misfit(file, given, inferred)
-        if misfit is not None:
-            return misfit
-    return InvalidInput(f"{file.name} cannot be read as csv: {_first_line(error)}.")
+    if not _is_too_long(error):
+        # Read as text, the file fails again at what is no text in UTF-8, or where it is damaged.
+        with suppress(pa.ArrowInvalid, OSError):
+            misfit = _misfit(file, given, inferred)
+            if misfit is not None:
+                return misfit
+    return _no_csv(file, error)
+
+
+def _no_csv(file: Path, error: pa.ArrowInvalid) -> InvalidInput:
+    cause = _first_line(error)
+    if _is_too_long(error):
+        cause = "a value is too long (1 MiB is always read), or a quotation mark is never closed"
+    return InvalidInput(f"{file.name} cannot be read as csv: {cause}.")
+
+
+def _is_too_long(error: pa.ArrowInvalid) -> bool:
+    return "straddling object" in str(error)
 
 
 def _misfit(

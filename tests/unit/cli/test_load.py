@@ -380,6 +380,36 @@ def test_a_csv_file_that_is_compressed(tmp_path: Path, changelog: Changelog) -> 
     assert contents(changelog, "t") == [{"id": 1, "name": "a"}]
 
 
+def test_a_compressed_csv_file_that_is_damaged(tmp_path: Path, changelog: Changelog) -> None:
+    file = tmp_path / "a.csv.gz"
+    wrong_sum = bytearray(gzip.compress(b"id,name\n1,a\n"))
+    wrong_sum[-6] ^= 1
+    rows = "".join(f"{number},{number * 0x9E3779B97F4A7C15:x}\n" for number in range(200_000))
+    long = gzip.compress(f"id,name\n{rows}".encode())
+    wrong_sum_behind = bytearray(long)
+    wrong_sum_behind[-6] ^= 1
+    damaged = {
+        long[:20]: "is damaged: Truncated",
+        bytes(wrong_sum): "is damaged: .*incorrect data check",
+        b"id,name\n1,a\n": "is damaged: .*incorrect header check",
+        long[: len(long) // 2]: "is damaged behind row [1-9].*: Truncated",
+        bytes(wrong_sum_behind): "is damaged behind row [1-9].*: .*incorrect data check",
+    }
+    for data, message in damaged.items():
+        file.write_bytes(data)
+        with pytest.raises(InvalidInput, match=rf"a\.csv\.gz {message}"):
+            load_file(changelog, file, LoadOptions("t", ["id"], format="csv"))
+    assert changelog.definitions() == {}
+
+
+@pytest.mark.parametrize("before", ["", "1,a\n"])
+def test_a_csv_value_that_is_too_long(tmp_path: Path, changelog: Changelog, before: str) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text(f"id,name\n{before}2,{'x' * (3 << 20)}\n")
+    with pytest.raises(InvalidInput, match=r"a value is too long \(1 MiB is always read\)"):
+        load_file(changelog, file, LoadOptions("t", ["id"]))
+
+
 def test_a_bad_row_far_behind_leaves_nothing(tmp_path: Path, changelog: Changelog) -> None:
     """Not even a store whose types would be in the way of the next try."""
     file = tmp_path / "a.csv"
