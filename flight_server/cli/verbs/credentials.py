@@ -11,6 +11,9 @@ import click
 from flight_server.cli.options import Claim, password_of
 from flight_server.cli.usage import values_by_name
 
+_MOST_DAYS = 36_500
+"""A hundred years: calendars end, and who wants more wants a token without an end."""
+
 _roles_option = click.option(
     "--role",
     "roles",
@@ -53,7 +56,9 @@ def _note_own_roles(roles: Sequence[str]) -> None:
 )
 @_roles_option
 @_claims_option
-@click.option("--days", type=click.IntRange(1), help="After how many days the token ends; never by default.")
+@click.option(
+    "--days", type=click.IntRange(1, _MOST_DAYS), help="After how many days the token ends; never by default."
+)
 def token(
     name: str, file: Path, roles: tuple[str, ...], claims: tuple[tuple[str, str], ...], days: int | None
 ) -> None:

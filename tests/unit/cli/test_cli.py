@@ -43,6 +43,14 @@ def test_every_command_explains_itself() -> None:
             assert len(re.findall(rf"(?<!\S)livestate {command}(?!\S)", example)) == 1, "one command a line"
 
 
+def test_a_token_ends_within_a_hundred_years(tmp_path: Path) -> None:
+    given = ("token", "bob", "--file", tmp_path / "tokens.toml", "--days")
+    refused = livestate(*given, "3000000")
+    assert refused.exit_code == 2
+    assert "Invalid value for '--days': 3000000 is not in the range 1<=x<=36500." in refused.stderr
+    assert livestate(*given, "36500").exit_code == 0
+
+
 def test_help_imports_nothing_heavy() -> None:
     code = (
         "import sys, flight_server.cli.main; print(sorted({'pyarrow', 'rich', 'duckdb', 'sqlglot', "
