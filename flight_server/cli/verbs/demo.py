@@ -18,7 +18,7 @@ _OTHER_HOSTS = ("LIVESTATE_TOKEN", "LIVESTATE_TLS_ROOTS", "LIVESTATE_USER", "LIV
     "--duration",
     type=Seconds(1),
     metavar="SECONDS",
-    help="End after this time; by default, when you press Ctrl-C.",
+    help="End this long after the first chart; by default, when you press Ctrl-C.",
 )
 @click.option(
     "--rate", default=6000, show_default=True, type=click.IntRange(1, 1_000_000), help="Play events a second."

@@ -43,6 +43,10 @@ def test_every_command_explains_itself() -> None:
             assert len(re.findall(rf"(?<!\S)livestate {command}(?!\S)", example)) == 1, "one command a line"
 
 
+def test_the_time_of_a_demo_counts_from_its_first_chart() -> None:
+    assert "End this long after the first chart;" in " ".join(livestate("demo", "--help").stdout.split())
+
+
 def test_a_token_ends_within_a_hundred_years(tmp_path: Path) -> None:
     given = ("token", "bob", "--file", tmp_path / "tokens.toml", "--days")
     refused = livestate(*given, "3000000")
