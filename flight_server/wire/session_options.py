@@ -107,15 +107,15 @@ class SessionOptions:
             return replace(self, parallel_endpoints=parse_flag("parallel_endpoints", value))
         if name in READ_POINT_OPTIONS:
             return self.with_read_point(name, value)
-        if not isinstance(value, str | None):
-            raise InvalidInput(f"The session option {name} must be a text.")
-        if name == "dialect":
-            return replace(self, dialect=value or "")
-        if name not in _ONLY:
+        if name != "dialect" and name not in _ONLY:
             raise NotFound(
                 f"There is no session option {name!r}; there are dialect, timeout, "
                 f"{', '.join(READ_POINT_OPTIONS)}, parallel_endpoints, catalog and schema."
             )
+        if not isinstance(value, str | None):
+            raise InvalidInput(f"The session option {name} must be a text.")
+        if name == "dialect":
+            return replace(self, dialect=value or "")
         if value not in (None, "", _ONLY[name]):
             raise InvalidInput(f"There is only the {name} {_ONLY[name]}.")
         return self

@@ -110,9 +110,10 @@ def test_options_that_cannot_be_are_named_and_the_others_hold(uri: str) -> None:
             "schema": ("string_value", "other"),
             "catalog": ("int64_value", 1),
             "colour": ("string_value", "red"),
+            "size": ("int64_value", 7),
             "timeout": ("int64_value", 9),
         }
-        assert _set(client, **wrong) == {"dialect": 2, "schema": 2, "catalog": 2, "colour": 1}
+        assert _set(client, **wrong) == {"dialect": 2, "schema": 2, "catalog": 2, "colour": 1, "size": 1}
         assert _get(client)["timeout"] == 9
         assert _set(client, timeout=("string_value", "soon")) == {"timeout": 2}
         assert _set(client, timeout=("bool_value", True)) == {"timeout": 2}
