@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import io
+import socket
 import threading
 import time
 import urllib.error
 import urllib.request
-from http.client import HTTPException, HTTPMessage
+from http.client import HTTPException, HTTPMessage, HTTPResponse, HTTPSConnection
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from engine.access.security_file import SECRET_ALGORITHMS, JwtOptions
 from engine.errors import InvalidInput, LivestateError
@@ -20,6 +22,7 @@ SECONDS_BETWEEN_ASKS = 30.0
 REFRESH_SECONDS = 600.0
 """After how long it is asked again, so that a key that its owner has withdrawn is not taken any more."""
 TIMEOUT_SECONDS = 5.0
+"""How long an address has for its whole answer."""
 LARGEST_ANSWER = 2**20
 
 
@@ -36,6 +39,66 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
         newurl: str,
     ) -> None:
         return None
+
+
+class _TimedStream(io.RawIOBase):
+    """What comes from a socket until a moment. The time-out of a socket is for each piece: a server that
+    sends a byte now and then would never meet it.
+
+    Args:
+        connected: The socket.
+        ends: When all must have come, by the monotonic clock.
+    """
+
+    def __init__(self, connected: socket.socket, ends: float) -> None:
+        self._socket = connected
+        self._pieces = connected.makefile("rb", buffering=0)
+        self._ends = ends
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        left = self._ends - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        self._socket.settimeout(left)
+        return self._pieces.readinto(buffer)
+
+    def close(self) -> None:
+        self._pieces.close()
+        super().close()
+
+
+def _answers_until(ends: float) -> type[HTTPResponse]:
+    class TimedAnswer(HTTPResponse):
+        def __init__(self, connected: socket.socket, *arguments: Any, **named: Any) -> None:
+            super().__init__(connected, *arguments, **named)
+            self.fp.close()
+            self.fp = io.BufferedReader(_TimedStream(connected, ends))
+
+    return TimedAnswer
+
+
+class _TimedConnection(HTTPSConnection):
+    """A connection whose time-out is for all that comes over it, headers and what a proxy says too.
+
+    Args:
+        host: Whom to connect to.
+        timeout: Seconds, from now on.
+        named: As `HTTPSConnection`.
+    """
+
+    def __init__(self, host: str, /, *, timeout: float = TIMEOUT_SECONDS, **named: Any) -> None:
+        super().__init__(host, timeout=timeout, **named)
+        self.response_class = _answers_until(time.monotonic() + timeout)
+
+
+class _TimedConnections(urllib.request.HTTPSHandler):
+    """Has requests made over a `_TimedConnection`."""
+
+    def https_open(self, req: urllib.request.Request) -> HTTPResponse:
+        return self.do_open(_TimedConnection, req)
 
 
 class KeySource:
@@ -98,7 +161,7 @@ class KeySource:
             ) from error
 
     def _read_address(self) -> SigningKeys:
-        opener = urllib.request.build_opener(_NoRedirects)
+        opener = urllib.request.build_opener(_NoRedirects, _TimedConnections)
         try:
             with opener.open(self._options.keys, timeout=TIMEOUT_SECONDS) as answer:
                 data = answer.read(LARGEST_ANSWER + 1)

@@ -7,11 +7,14 @@ import io
 import json
 import logging
 import math
+import socket
+import ssl
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import FrameType, SimpleNamespace
@@ -23,6 +26,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
 from engine.access.principal import Permission, Principal, Proof
+from engine.access.security_file import JwtOptions
 from engine.errors import InvalidInput, LimitExceeded, LivestateError, Unauthenticated
 from engine.telemetry.log_lines import RepeatFilter
 from flight_server.cli.credentials import add_token, add_user
@@ -43,6 +47,7 @@ from flight_server.identity.key_sources import KeySource
 from flight_server.identity.passwords import is_password
 from flight_server.identity.session_tokens import SessionToken, read_session, sign_session
 from flight_server.identity.web_tokens import SigningKeys, parse_keys
+from tests.support.certificate import make_certificate
 from tests.support.waiting import wait_until
 
 PASSWORD = "correct horse: battery"
@@ -387,6 +392,54 @@ def test_an_issuer_that_is_away_keeps_no_token_good(
     file.write_text(file.read_text().replace('audience = "livestate"', 'audience = "others"'))
     with pytest.raises(InvalidInput, match="cannot be fetched"):
         authenticator.reload()
+
+
+@pytest.fixture
+def key_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ssl.SSLSocket]:
+    """A server of TLS whose certificate is trusted."""
+    certificate = make_certificate(tmp_path)
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate.chain_file))
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate.chain_file, certificate.key_file)
+    with context.wrap_socket(socket.create_server(("127.0.0.1", 0)), server_side=True) as server:
+        yield server
+
+
+@pytest.mark.parametrize("dripping", ["nothing", "headers", "body"])
+def test_a_key_server_has_a_time_for_its_whole_answer(
+    key_server: ssl.SSLSocket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dripping: str
+) -> None:
+    body = json.dumps(public_keys()).encode()
+    slow = {"nothing": b"", "headers": b"X: %040d\r\n" % 0, "body": b" " * 40}[dripping]
+    drips = [bytes([byte]) for byte in slow]
+    size = len(body) + (len(drips) if dripping == "body" else 0)
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n" % size
+    pieces = [head, b"\r\n", *drips, body] if dripping == "body" else [head, *drips, b"\r\n", body]
+
+    def answer() -> None:
+        # The client hangs up, in the middle of a handshake too where the machine is busy.
+        with suppress(OSError):
+            connected, _ = key_server.accept()
+            with connected:
+                connected.recv(10_000)
+                for piece in pieces:
+                    connected.sendall(piece)
+                    # Never as long as the time-out: no piece alone is late.
+                    time.sleep(0.05 if len(piece) == 1 else 0)
+
+    port = key_server.getsockname()[1]
+    options = JwtOptions(ISSUER, "livestate", f"https://127.0.0.1:{port}/keys")
+    if dripping != "nothing":
+        monkeypatch.setattr(key_sources, "TIMEOUT_SECONDS", 0.5)
+    with ThreadPoolExecutor(1) as pool:
+        answering = pool.submit(answer)
+        if dripping == "nothing":
+            assert set(KeySource(options, tmp_path).keys("rsa").keys) == set(SIGNERS)
+        else:
+            with pytest.raises(InvalidInput, match="cannot be fetched"):
+                KeySource(options, tmp_path)
+        answering.result()
 
 
 def make_unsigned_token(**header: Any) -> str:
