@@ -24,6 +24,8 @@ REFRESH_SECONDS = 600.0
 TIMEOUT_SECONDS = 5.0
 """How long an address has for its whole answer."""
 LARGEST_ANSWER = 2**20
+MOST_WAITING = 64
+"""How many calls wait at once for keys that are fetched; others go by those that are known."""
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
@@ -116,6 +118,7 @@ class KeySource:
         self._options = options
         self._is_address = options.keys.startswith("https://")
         self._lock = threading.Lock()
+        self._places = threading.BoundedSemaphore(MOST_WAITING)
         self._asked = time.monotonic()
         self._keys = self._read_address() if self._is_address else self._read_file(directory / options.keys)
 
@@ -125,8 +128,14 @@ class KeySource:
         Args:
             key_id: The key that is wanted.
         """
-        is_known = key_id in self._keys.keys
-        self._ask_again(REFRESH_SECONDS if is_known else SECONDS_BETWEEN_ASKS)
+        if key_id in self._keys.keys:
+            self._ask_again(REFRESH_SECONDS)
+        elif self._is_address and self._places.acquire(blocking=False):
+            # Whoever asks now may come back with it.
+            try:
+                self._ask_again(SECONDS_BETWEEN_ASKS, TIMEOUT_SECONDS)
+            finally:
+                self._places.release()
         return self._keys
 
     def are_current(self, keys: SigningKeys) -> bool:
@@ -138,17 +147,23 @@ class KeySource:
         self._ask_again(REFRESH_SECONDS)
         return keys is self._keys
 
-    def _ask_again(self, after_seconds: float) -> None:
-        is_due = self._is_address and time.monotonic() - self._asked > after_seconds
-        if is_due and self._lock.acquire(blocking=False):
+    def _ask_again(self, after_seconds: float, wait_seconds: float = 0.0) -> None:
+        if not wait_seconds and not self._is_due(after_seconds):
+            return
+        if self._lock.acquire(timeout=wait_seconds):
             try:
-                self._asked = time.monotonic()
-                self._keys = self._read_address()
+                # Looked at with the lock: those who have waited ask no second time.
+                if self._is_due(after_seconds):
+                    self._asked = time.monotonic()
+                    self._keys = self._read_address()
             except LivestateError:
                 # Those that are known stay good: an issuer that is away for a while locks nobody out.
                 pass
             finally:
                 self._lock.release()
+
+    def _is_due(self, after_seconds: float) -> bool:
+        return self._is_address and time.monotonic() - self._asked > after_seconds
 
     def _read_file(self, file: Path) -> SigningKeys:
         if self._options.algorithms[0] in SECRET_ALGORITHMS:

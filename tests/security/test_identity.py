@@ -394,6 +394,80 @@ def test_an_issuer_that_is_away_keeps_no_token_good(
         authenticator.reload()
 
 
+def test_calls_with_a_new_key_wait_for_the_one_that_fetches_it(
+    directory: Path, issuer_keys: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    new = [issuer_keys.pop() for _ in range(2)]
+    authenticator = Authenticator(file=directory / "security.toml")
+    source = authenticator.credentials.web_keys
+    assert source is not None
+    issuer_keys += new
+    read, asked, answered = KeySource._read_address, threading.Event(), threading.Event()
+    asks: list[KeySource] = []
+
+    def read_slowly(source: KeySource) -> SigningKeys:
+        asks.append(source)
+        asked.set()
+        assert answered.wait(60)
+        return read(source)
+
+    monkeypatch.setattr(KeySource, "_read_address", read_slowly)
+    # Nobody gives up on a busy machine.
+    monkeypatch.setattr(key_sources, "TIMEOUT_SECONDS", 60.0)
+    monkeypatch.setattr(key_sources, "SECONDS_BETWEEN_ASKS", 600.0)
+    monkeypatch.setattr(source, "_asked", -math.inf)
+    tokens = [make_web_token(kid, jti=str(count)) for kid in ("ec", "ed") for count in range(5)]
+    with ThreadPoolExecutor(len(tokens)) as pool:
+        first = pool.submit(is_good, authenticator, tokens[0])
+        assert asked.wait(60)
+        others = [pool.submit(is_good, authenticator, token) for token in tokens[1:]]
+        try:
+            wait_until(
+                lambda: (
+                    any(call.done() for call in others)
+                    or source._places._value == key_sources.MOST_WAITING - len(tokens)
+                )
+            )
+            # A key that is known waits for nobody.
+            assert is_good(authenticator, make_web_token("rsa"))
+        finally:
+            answered.set()
+        assert all(call.result() for call in [first, *others])
+    assert len(asks) == 1
+
+
+def test_made_up_keys_are_asked_for_once_and_few_wait(
+    directory: Path, issuer_keys: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(key_sources, "MOST_WAITING", 3)
+    monkeypatch.setattr(key_sources, "TIMEOUT_SECONDS", 60.0)
+    source = Authenticator(file=directory / "security.toml").credentials.web_keys
+    assert source is not None
+    read, answered = KeySource._read_address, threading.Event()
+    asks: list[KeySource] = []
+
+    def read_slowly(source: KeySource) -> SigningKeys:
+        asks.append(source)
+        assert answered.wait(60)
+        return read(source)
+
+    monkeypatch.setattr(KeySource, "_read_address", read_slowly)
+    monkeypatch.setattr(key_sources, "SECONDS_BETWEEN_ASKS", 600.0)
+    monkeypatch.setattr(source, "_asked", -math.inf)
+    with ThreadPoolExecutor(3) as pool:
+        waiting = [pool.submit(source.keys, f"made up {count}") for count in range(3)]
+        try:
+            wait_until(lambda: source._places._value == 0)
+            for count in range(100):
+                assert "rsa" in source.keys(f"another {count}").keys
+            assert not any(call.done() for call in waiting)
+        finally:
+            answered.set()
+    for count in range(100):
+        source.keys(f"later {count}")
+    assert len(asks) == 1
+
+
 @pytest.fixture
 def key_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ssl.SSLSocket]:
     """A server of TLS whose certificate is trusted."""
