@@ -138,7 +138,11 @@ class GroupView:
             return found
         found = self.stores.get(store)
         if found is None:
-            raise NotFound(f"Group {self.group} has no store {store} at epoch {self.epoch} here.")
+            # It came later, or was dropped and made anew, and this host is not there yet.
+            raise NotFound(
+                f"There is no store {store} at epoch {self.epoch} of group {self.group}: read a newer epoch, "
+                "or try again shortly if it was made just now."
+            )
         wanted = range(found.definition.partitions) if partitions is None else partitions
         missing = [number for number in wanted if number not in found.versions]
         if missing:

@@ -17,7 +17,7 @@ from engine.changelog import Changelog, StoreAppender, open_appender
 from engine.cluster.reports import GroupReport, StoreReport
 from engine.errors import LimitExceeded, NotFound, Unavailable
 from engine.model.partitioning import partition_of
-from engine.model.schema import Epoch, GroupName, PartitionId
+from engine.model.schema import Epoch, GroupName, PartitionId, StoreName
 from engine.replica import group_views
 from engine.replica.follower import Follower
 from engine.replica.follower_options import FollowerOptions
@@ -327,6 +327,16 @@ def test_a_part_is_never_taken_for_the_whole(
         ):
             read(follower, epoch, [0, 2])
         assert follower.status()[0].partitions == 2
+
+
+def test_a_store_that_comes_with_a_later_epoch() -> None:
+    view = group_views.GroupView(GroupName("bank"), Epoch(73), 0, {})
+    with pytest.raises(NotFound) as caught:
+        view.store(StoreName("debit"), None)
+    assert str(caught.value) == (
+        "There is no store debit at epoch 73 of group bank: read a newer epoch, or try again shortly if it was "
+        "made just now."
+    )
 
 
 def test_a_view_of_some_partitions(changelog: Changelog, appender: StoreAppender, tmp_path: Path) -> None:
