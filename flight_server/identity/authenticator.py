@@ -153,19 +153,28 @@ class Authenticator:
         """Whether callers may prove themselves by a certificate."""
         return bool(self.credentials.authorities)
 
-    def reload(self) -> None:
-        """Read the files again. From then on only what they say is good; calls that run are not ended.
+    def reload(self) -> bool:
+        """Read the files again. From then on only what they say is good; of those that cannot be read
+        (`Credentials.unread`), what they said before. Calls that run are not ended.
 
-        Raises:
-            InvalidInput: One of them is not what it should be; all stays as it was.
+        Returns:
+            Whether there is anything to tell: not where some still cannot be read, and nothing has changed.
         """
         if self._file is None:
-            return
-        self._known = _Known(read_credentials(self._file, self._own_session_key, self.credentials))
+            return False
+        credentials = read_credentials(self._file, self._own_session_key, self.credentials)
+        if credentials.unread and credentials == self.credentials:
+            # Tried each second: what was proved is not to be proved again as often.
+            return False
+        self._known = _Known(credentials)
+        return True
 
     def has_changed(self) -> bool:
-        """Whether one of the files is another than the one that was read last."""
-        return any(file_stamp(file) != stamp for file, stamp in self.credentials.files.items())
+        """Whether one of the files is another than the one that was read last, or could not be read."""
+        credentials = self.credentials
+        return bool(credentials.unread) or any(
+            file_stamp(file) != stamp for file, stamp in credentials.files.items()
+        )
 
     def principal_of_headers(self, authorization: Sequence[str]) -> Principal | None:
         """Who presents these headers.

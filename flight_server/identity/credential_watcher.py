@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from engine.access.principal import NOBODY, Principal
-from engine.errors import LivestateError
 from flight_server.identity.authenticator import Authenticator
 
 SECONDS_BETWEEN_LOOKS = 1.0
@@ -36,7 +35,6 @@ class CredentialWatcher:
         self._audit = audit
         self._wanted = threading.Event()
         self._ended = threading.Event()
-        self._refused = ""
         self._thread = threading.Thread(target=self._watch, name="credentials", daemon=True)
 
     def start(self) -> None:
@@ -61,22 +59,20 @@ class CredentialWatcher:
                 return
             self._wanted.clear()
             try:
-                if is_wanted or self._authenticator.has_changed():
-                    self._authenticator.reload()
-                    self._refused = ""
-                    _log.info("what callers prove themselves by was read again")
-                    self._write_line("ok")
-            except LivestateError as error:
-                self._log_refusal(error.message)
+                if (is_wanted or self._authenticator.has_changed()) and self._authenticator.reload():
+                    self._tell(self._authenticator.credentials.unread)
             except Exception:  # noqa: BLE001 - the top of a thread
                 _log.exception("what callers prove themselves by could not be read again")
 
-    def _log_refusal(self, message: str) -> None:
-        # Once for each mistake, not each second.
-        if message != self._refused:
-            self._refused = message
-            _log.error("what callers prove themselves by stays as it was: %s", message)
-            self._write_line("InvalidInput", error=message)
+    def _tell(self, unread: Mapping[str, str]) -> None:
+        if not unread:
+            _log.info("what callers prove themselves by was read again")
+            self._write_line("ok")
+        for name, message in unread.items():
+            _log.error(
+                "what callers prove themselves by was read again, but %s stays as it was: %s", name, message
+            )
+            self._write_line("InvalidInput", error=f"{name} stays as it was: {message}")
 
     def _write_line(self, outcome: str, **facts: str) -> None:
         if self._audit is not None:

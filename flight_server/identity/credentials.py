@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeVar
 
 from engine.access.principal import BUILT_IN_ROLES
 from engine.access.security_file import (
@@ -19,7 +20,7 @@ from engine.access.security_file import (
     parse_tokens,
     parse_users,
 )
-from engine.errors import InvalidInput
+from engine.errors import InvalidInput, LivestateError
 from flight_server.client.secret_files import read_secret, read_secret_text
 from flight_server.identity.key_sources import KeySource
 from flight_server.identity.session_tokens import KEY_BYTES
@@ -38,6 +39,8 @@ class Credentials:
         certificates: Who has which certificate, by subject.
         authorities: PEM certificates that vouch for those of callers; empty: none are asked for.
         files: What was read, each with what tells whether it has changed since.
+        unread: What could not be read this time, by its name in the security file, and why. Of it is known
+            what it said before.
     """
 
     options: SecurityOptions
@@ -48,10 +51,12 @@ class Credentials:
     certificates: Mapping[str, NamedCertificate]
     authorities: bytes = field(repr=False)
     files: Mapping[Path, FileStamp] = field(repr=False)
+    unread: Mapping[str, str] = field(default_factory=dict)
 
 
 FileStamp = tuple[int, int, int] | None
 """What tells whether a file has changed: when it did last, its size and its number; None: it is not there."""
+_Part = TypeVar("_Part")
 
 
 def one_token(token: str) -> Credentials:
@@ -74,40 +79,88 @@ def read_credentials(file: Path, own_session_key: bytes, before: Credentials | N
         before: What they said last; None: they are read for the first time.
 
     Returns:
-        What they say.
+        What they say; of one that cannot be read, what it said last. It keeps nothing good that others do not
+        say any more.
 
     Raises:
-        InvalidInput: One of them cannot be read, is not what it should be, or can be read by others.
+        InvalidInput: One of them cannot be read, is not what it should be, or can be read by others; only
+            where they are read for the first time.
     """
-    stamp = file_stamp(file)
-    try:
-        options = parse_security(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InvalidInput(f"The security file cannot be read: {error.strerror}.") from error
-    except UnicodeDecodeError as error:
-        raise InvalidInput("The security file is not text in UTF-8.") from error
-    if options is None:
-        raise InvalidInput("The security file has no table [security].")
-    directory = file.parent
-    # Before they are read: what changes while it is read is read again.
-    stamps = {file: stamp, **{path: file_stamp(path) for path in _named_files(options, directory)}}
-    tokens = parse_tokens(_text(directory, options.tokens, "tokens")) if options.tokens else ()
-    users = parse_users(_text(directory, options.users, "users")) if options.users else ()
-    for token in tokens:
-        options.check_roles(f"The token of {token.name}", token.roles)
-    for user in users:
-        options.check_roles(f"The user {user.name}", user.roles)
-    certificates = options.certificates
+    reading = _Reading(file.parent, before)
+    options = reading.part(file.name, _options, lambda known: known.options)
+    tokens: Mapping[str, StaticToken] = {}
+    if options.tokens:
+        tokens = reading.part(options.tokens, lambda path: _tokens(path, options), lambda known: known.tokens)
+    users: Mapping[str, User] = {}
+    if options.users:
+        users = reading.part(options.users, lambda path: _users(path, options), lambda known: known.users)
+    session_key = own_session_key
+    if options.session_key:
+        session_key = reading.part(options.session_key, _session_key, lambda known: known.session_key)
+    certificates, authorities = options.certificates, b""
+    if certificates is not None:
+        authorities = reading.part(certificates.authorities, _authorities, lambda known: known.authorities)
+    jwt, web_keys = options.jwt, None
+    if jwt is not None:
+        # Together: the keys of one issuer are not to sign what another one is said to.
+        jwt, web_keys = reading.part(
+            jwt.keys,
+            lambda _: _web_keys(file.parent, jwt, before),
+            lambda known: (known.options.jwt, known.web_keys),
+        )
     return Credentials(
-        options,
-        {token.sha256: token for token in tokens},
-        {user.name: user for user in users},
-        _session_key(directory, options, own_session_key),
-        _web_keys(directory, options.jwt, before),
+        replace(options, jwt=jwt),
+        tokens,
+        users,
+        session_key,
+        web_keys,
         {} if certificates is None else {known.subject: known for known in certificates.principals},
-        b"" if certificates is None else _authorities(directory / certificates.authorities),
-        stamps,
+        authorities,
+        reading.stamps,
+        reading.unread,
     )
+
+
+class _Reading:
+    """Reads files one by one, and keeps to what was known of one that cannot be read.
+
+    Args:
+        directory: Where they are.
+        before: What is known of them; None: nothing, and all must be read.
+
+    Attributes:
+        stamps: As `Credentials.files`.
+        unread: As `Credentials.unread`.
+    """
+
+    def __init__(self, directory: Path, before: Credentials | None) -> None:
+        self._directory = directory
+        self._before = before
+        self.stamps: dict[Path, FileStamp] = {}
+        self.unread: dict[str, str] = {}
+
+    def part(self, name: str, read: Callable[[Path], _Part], known: Callable[[Credentials], _Part]) -> _Part:
+        """What a file says, or what is known of it.
+
+        Args:
+            name: Its name, or an address.
+            read: Reads it.
+            known: Finds it in what is known.
+
+        Raises:
+            LivestateError: It cannot be read, and nothing is known.
+        """
+        path = self._directory / name
+        if "://" not in name:
+            # Before it is read: what changes while it is read is read again.
+            self.stamps[path] = file_stamp(path)
+        try:
+            return read(path)
+        except LivestateError as error:
+            if self._before is None:
+                raise
+            self.unread[name] = error.message
+            return known(self._before)
 
 
 def new_session_key() -> bytes:
@@ -128,21 +181,34 @@ def file_stamp(file: Path) -> FileStamp:
     return status.st_mtime_ns, status.st_size, status.st_ino
 
 
-def _named_files(options: SecurityOptions, directory: Path) -> list[Path]:
-    names = [options.tokens, options.users, options.session_key]
-    names += [] if options.certificates is None else [options.certificates.authorities]
-    names += [] if options.jwt is None or "://" in options.jwt.keys else [options.jwt.keys]
-    return [directory / name for name in names if name]
+def _options(file: Path) -> SecurityOptions:
+    try:
+        options = parse_security(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InvalidInput(f"The security file cannot be read: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise InvalidInput("The security file is not text in UTF-8.") from error
+    if options is None:
+        raise InvalidInput("The security file has no table [security].")
+    return options
 
 
-def _text(directory: Path, name: str, what: str) -> str:
-    return read_secret_text(directory / name, f"The file of {what}")
+def _tokens(file: Path, options: SecurityOptions) -> Mapping[str, StaticToken]:
+    tokens = parse_tokens(read_secret_text(file, "The file of tokens"))
+    for token in tokens:
+        options.check_roles(f"The token of {token.name}", token.roles)
+    return {token.sha256: token for token in tokens}
 
 
-def _session_key(directory: Path, options: SecurityOptions, own: bytes) -> bytes:
-    if not options.session_key:
-        return own
-    key = read_secret(directory / options.session_key, "The file with the session key").strip()
+def _users(file: Path, options: SecurityOptions) -> Mapping[str, User]:
+    users = parse_users(read_secret_text(file, "The file of users"))
+    for user in users:
+        options.check_roles(f"The user {user.name}", user.roles)
+    return {user.name: user for user in users}
+
+
+def _session_key(file: Path) -> bytes:
+    key = read_secret(file, "The file with the session key").strip()
     if len(key) < KEY_BYTES:
         raise InvalidInput(
             f"The session key is shorter than {KEY_BYTES} bytes: write 64 random hexadecimal digits "
@@ -151,13 +217,16 @@ def _session_key(directory: Path, options: SecurityOptions, own: bytes) -> bytes
     return key
 
 
-def _web_keys(directory: Path, options: JwtOptions | None, before: Credentials | None) -> KeySource | None:
-    if options is None:
-        return None
-    if before is not None and before.options.jwt == options and "://" in options.keys:
+def _web_keys(
+    directory: Path, options: JwtOptions, before: Credentials | None
+) -> tuple[JwtOptions, KeySource]:
+    known = None if before is None or before.options.jwt != options else before.web_keys
+    if known is not None and "://" in options.keys:
         # The source asks when it is time. An issuer that is away keeps nothing good that the files do not.
-        return before.web_keys
-    return KeySource(options, directory)
+        return options, known
+    source = KeySource(options, directory)
+    # What is the same stays the same object, as all else that is compared.
+    return options, source if known is None or known.document != source.document else known
 
 
 def _authorities(file: Path) -> bytes:

@@ -110,6 +110,9 @@ class KeySource:
         options: Where they are, and what they may sign.
         directory: Where a file without a directory is.
 
+    Attributes:
+        document: What the file said; empty for an address.
+
     Raises:
         InvalidInput: They cannot be read, or hold no key that can be used.
     """
@@ -120,7 +123,8 @@ class KeySource:
         self._lock = threading.Lock()
         self._places = threading.BoundedSemaphore(MOST_WAITING)
         self._asked = time.monotonic()
-        self._keys = self._read_address() if self._is_address else self._read_file(directory / options.keys)
+        self.document = b"" if self._is_address else self._read_file(directory / options.keys)
+        self._keys = self._read_address() if self._is_address else parse_keys(self.document, options)
 
     def keys(self, key_id: str) -> SigningKeys:
         """The keys, asked for again if one is wanted that is not among them, or they are old.
@@ -165,11 +169,11 @@ class KeySource:
     def _is_due(self, after_seconds: float) -> bool:
         return self._is_address and time.monotonic() - self._asked > after_seconds
 
-    def _read_file(self, file: Path) -> SigningKeys:
+    def _read_file(self, file: Path) -> bytes:
         if self._options.algorithms[0] in SECRET_ALGORITHMS:
-            return parse_keys(read_secret(file, "The secret that signs JSON Web Tokens"), self._options)
+            return read_secret(file, "The secret that signs JSON Web Tokens")
         try:
-            return parse_keys(file.read_bytes()[: LARGEST_ANSWER + 1], self._options)
+            return file.read_bytes()[: LARGEST_ANSWER + 1]
         except OSError as error:
             raise InvalidInput(
                 f"The keys that sign JSON Web Tokens cannot be read: {error.strerror}."

@@ -388,10 +388,30 @@ def test_an_issuer_that_is_away_keeps_no_token_good(
     authenticator.reload()
     assert not is_good(authenticator, static)
     assert is_good(authenticator, make_web_token())
+
+
+def test_keys_that_cannot_be_fetched_are_those_of_the_issuer_before(
+    directory: Path, issuer_keys: list[dict[str, Any]]
+) -> None:
+    static = add_token(directory / "tokens.toml", "grafana", ["reader"], {}, None)
+    authenticator = Authenticator(file=directory / "security.toml")
+    served = list(issuer_keys)
+    issuer_keys.clear()
     file = directory / "security.toml"
-    file.write_text(file.read_text().replace('audience = "livestate"', 'audience = "others"'))
-    with pytest.raises(InvalidInput, match="cannot be fetched"):
-        authenticator.reload()
+    file.write_text(file.read_text().replace(ISSUER, "https://others.example.com/"))
+    write_secret(directory / "tokens.toml", b"version = 1")
+    authenticator.reload()
+    of_others = make_web_token(iss="https://others.example.com/")
+    assert not is_good(authenticator, static)
+    assert is_good(authenticator, make_web_token())
+    # The keys that are known are not those of the others.
+    assert not is_good(authenticator, of_others)
+    assert authenticator.has_changed()
+    issuer_keys += served
+    authenticator.reload()
+    assert not is_good(authenticator, make_web_token())
+    assert is_good(authenticator, of_others)
+    assert not authenticator.has_changed()
 
 
 def test_calls_with_a_new_key_wait_for_the_one_that_fetches_it(
@@ -637,7 +657,9 @@ def test_changed_files_are_read_again_and_bad_ones_change_nothing(
         wait_until(lambda: is_good(authenticator, token))
         good = (directory / "tokens.toml").read_bytes()
         write_secret(directory / "tokens.toml", b"version = 9")
-        wait_until(lambda: "stays as it was: The file of tokens must say version = 1" in caplog.text)
+        wait_until(
+            lambda: "tokens.toml stays as it was: The file of tokens must say version = 1" in caplog.text
+        )
         assert is_good(authenticator, token)
         watcher.reload()
         write_secret(directory / "tokens.toml", good.replace(b"grafana", b"prometheus"))
@@ -647,6 +669,62 @@ def test_changed_files_are_read_again_and_bad_ones_change_nothing(
     finally:
         watcher.stop()
     watcher.stop()
+
+
+@pytest.mark.parametrize("damage", [b"damaged {", None])
+@pytest.mark.parametrize("name", ["keys.json", "users.toml", "security.toml", "session.key", "callers.pem"])
+def test_a_file_that_cannot_be_read_keeps_nothing_good_of_another(
+    directory: Path, name: str, damage: bytes | None
+) -> None:
+    write_secret(directory / "session.key", SECRET)
+    (directory / "callers.pem").write_text("-----BEGIN CERTIFICATE-----\n")
+    file = directory / "security.toml"
+    file.write_text(
+        file.read_text().replace("[security]", '[security]\nsession_key = "session.key"')
+        + '[security.certificates]\nauthorities = "callers.pem"\nprincipals = []\n'
+    )
+    static = add_token(directory / "tokens.toml", "grafana", ["reader"], {}, None)
+    authenticator = Authenticator(file=file)
+    session = authenticator.bearer([basic("ann", PASSWORD)])
+    good = (directory / name).read_bytes()
+    (directory / name).unlink()
+    if damage is not None:
+        write_secret(directory / name, damage)
+    assert authenticator.reload()
+    assert is_good(authenticator, static)
+    assert list(authenticator.credentials.unread) == [name]
+    write_secret(directory / "tokens.toml", b"version = 1")
+    assert authenticator.reload()
+    assert not is_good(authenticator, static)
+    for token in (session, make_web_token()):
+        assert is_good(authenticator, token)
+    # It is tried again, and until it can be read nothing that was proved is forgotten.
+    known = authenticator._known
+    assert authenticator.has_changed()
+    assert not authenticator.reload()
+    assert authenticator._known is known
+    write_secret(directory / name, good)
+    assert authenticator.reload()
+    assert not authenticator.credentials.unread
+    assert not authenticator.has_changed()
+    assert not is_good(authenticator, static)
+
+
+def test_a_role_that_is_gone_gives_nothing_to_those_who_still_have_it(directory: Path) -> None:
+    file = directory / "security.toml"
+    before = file.read_text()
+    file.write_text(before + '[roles.rates]\nstores = ["trades"]\n')
+    token = add_token(directory / "tokens.toml", "grafana", ["rates"], {}, None)
+    authenticator = Authenticator(file=file)
+    principal = authenticator.principal_of_headers([f"Bearer {token}"])
+    assert principal is not None
+    assert len(principal.grants) == 1
+    file.write_text(before)
+    authenticator.reload()
+    assert list(authenticator.credentials.unread) == ["tokens.toml"]
+    principal = authenticator.principal_of_headers([f"Bearer {token}"])
+    assert principal is not None
+    assert not principal.grants
 
 
 def test_no_moment_of_a_reload_keeps_what_is_not_good_any_more(tmp_path: Path) -> None:
