@@ -20,7 +20,7 @@ from engine.errors import InvalidInput, LivestateError, Unavailable
 from flight_server.client.connection_options import ConnectionOptions
 from flight_server.wire.boundary import ERROR_TRAILER, is_word_of_caller, livestate_error, plain_message
 from flight_server.wire.call_headers import statement_headers
-from flight_server.wire.tickets import METADATA_KEY
+from flight_server.wire.result_metadata import METADATA_KEY
 
 FLIGHT_FAILURES = (flight.FlightError, pa.ArrowException, OSError, KeyError)
 """What pyarrow raises when a call fails."""

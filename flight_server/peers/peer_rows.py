@@ -21,7 +21,7 @@ from flight_server.client.connection import FLIGHT_FAILURES, Trailer
 from flight_server.wire.boundary import livestate_error
 from flight_server.wire.dictionary_encoding import decode, decoded_schema
 from flight_server.wire.fragment_messages import UPLOAD_SCHEMA, piece_batch, upload_pieces
-from flight_server.wire.tickets import METADATA_KEY
+from flight_server.wire.result_metadata import METADATA_KEY
 
 
 class PeerRows:

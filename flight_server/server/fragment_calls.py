@@ -33,7 +33,8 @@ from flight_server.server.server_figures import SlotFigures
 from flight_server.wire.call_headers import statement_of_call_id
 from flight_server.wire.dictionary_encoding import Repeated
 from flight_server.wire.fragment_messages import FragmentTicket, InputSpace, Upload, parse_fragment
-from flight_server.wire.tickets import METADATA_KEY, seconds_left
+from flight_server.wire.result_metadata import METADATA_KEY
+from flight_server.wire.tickets import seconds_left
 
 _PEERS = "hosts of the deployment"
 _PEERS_PLACES = 4

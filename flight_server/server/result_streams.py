@@ -25,7 +25,7 @@ from flight_server.server.limits import HeldSlot
 from flight_server.server.result_places import ResultPlace, ResultPlaces
 from flight_server.server.running_calls import Call, CallState
 from flight_server.wire.boundary import wire_error
-from flight_server.wire.tickets import METADATA_KEY
+from flight_server.wire.result_metadata import METADATA_KEY
 
 _log = logging.getLogger(__name__)
 

@@ -48,10 +48,6 @@ COMMAND_MARK = b"\x00C"
 CALL_ID_BYTES = 8
 _CALL_ID_FIELD = bytes([statement_handle.DESCRIPTOR.fields_by_name["call_id"].number << 3 | 2, CALL_ID_BYTES])
 """Protobuf's tag of the field, of wire type 2 (bytes), and the length of its value."""
-METADATA_KEY = b"livestate"
-"""Schema metadata of every result: the query's metadata as JSON (epochs read, their age, partitions read and
-pruned). ADBC and JDBC drop it.
-"""
 MAX_PARAMETER_BYTES = 16 << 20
 MAX_PARAMETER_VALUES = 2 << 20
 """Of lists, structs and maps, all that is in them counts: the engine takes parameters as Python's objects."""

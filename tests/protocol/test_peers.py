@@ -33,7 +33,7 @@ from flight_server.peers.peers import FlightPeers
 from flight_server.server.limits import ServerLimits
 from flight_server.wire.fragment_messages import FragmentTicket
 from flight_server.wire.report_messages import SentReport, parse_report
-from flight_server.wire.tickets import METADATA_KEY
+from flight_server.wire.result_metadata import METADATA_KEY
 from tests.protocol.peer_hosts import BATCH, GROUP, OPTIONS, PeerHost, Stores, entries, peer_host
 from tests.support.waiting import wait_until
 

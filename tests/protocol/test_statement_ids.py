@@ -20,7 +20,8 @@ from flight_server.client.client import Client
 from flight_server.host.host import Host
 from flight_server.wire.call_headers import STATEMENT_HEADER
 from flight_server.wire.messages import new, pack
-from flight_server.wire.tickets import METADATA_KEY, Statement
+from flight_server.wire.result_metadata import METADATA_KEY
+from flight_server.wire.tickets import Statement
 from tests.support.many_hosts import three_hosts
 from tests.support.plays import COUNT, ENDLESS, FAN_OUT
 from tests.support.waiting import wait_until

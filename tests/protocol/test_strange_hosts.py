@@ -16,7 +16,7 @@ from flight_server.client.client import Client
 from flight_server.client.connection import Connection, HostLostError
 from flight_server.client.connection_options import ConnectionOptions
 from flight_server.wire.boundary import ERROR_TRAILER
-from flight_server.wire.tickets import METADATA_KEY
+from flight_server.wire.result_metadata import METADATA_KEY
 from spark_pipeline.host_calls import ReaderConnection
 
 FAILURES = {
