@@ -162,7 +162,7 @@ class GroupPartitions:
         # Without others here nothing was read up to this epoch that could have had rows for these.
         read_to = self.main.epoch if not self.main.partitions else self._began_at
         # A store that was listed too late need not be a new one.
-        names = {name for name, _ in opened}
+        names = {name for (name, _), store in opened.items() if not store.applied}
         written = stores_with_rows(self._changelog, self._group, names, self.main.epoch, read_to)
         late = {
             key: store

@@ -90,7 +90,7 @@ def stores_with_rows(
     Raises:
         Unavailable: The changelog cannot be reached.
     """
-    if not epoch:
+    if not (epoch and stores):
         return ()
     before = [snapshot for snapshot in changelog.usable_snapshots(group) if snapshot.epoch <= epoch]
     first = before[-1].epoch if before else 0

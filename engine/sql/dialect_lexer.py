@@ -140,9 +140,9 @@ def dialect_lexer(tokenizer: type[Tokenizer]) -> DialectLexer:
     }
     signs = frozenset(tokenizer.SINGLE_TOKENS)
     inner = signs - frozenset(tokenizer.VAR_SINGLE_TOKENS)
-    word = f"[^\\s{_escaped(signs)}][^\\s{_escaped(inner)}]*+"
+    word = f"[^\\s{_class_members(signs)}][^\\s{_class_members(inner)}]*+"
     signs -= {mark[0] for mark in made.marks} | {"?"}
-    begun = rf"(?:(?!{made.begin_of_words()}){word}|\s++|[{_escaped(signs)}])"
+    begun = rf"(?:(?!{made.begin_of_words()}){word}|\s++|[{_class_members(signs)}])"
     return DialectLexer(
         "|".join(f"(?P<{name}>{'|'.join(found)})" for name, found in groups.items() if found),
         word,
@@ -221,7 +221,9 @@ class _Patterns:
         by_head = defaultdict[tuple[str, str], list[str]](list)
         for mark in marks:
             by_head[mark[:-1], self._unless_longer(mark)].append(mark[-1])
-        found = [f"{re.escape(head)}[{_escaped(lasts)}]{unless}" for (head, unless), lasts in by_head.items()]
+        found = [
+            f"{re.escape(head)}[{_class_members(lasts)}]{unless}" for (head, unless), lasts in by_head.items()
+        ]
         return f"(?:{'|'.join(found)})"
 
     def begin_of_words(self) -> str:
@@ -289,6 +291,6 @@ def _rest(end: str, pairs: Sequence[str]) -> str:
     return rf"{others}(?:{rounds})*+(?:{one}|{last}\Z)"
 
 
-def _escaped(characters: Iterable[str]) -> str:
+def _class_members(characters: Iterable[str]) -> str:
     """Characters as a class of a pattern has them."""
     return "".join(re.escape(each) for each in sorted(characters))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeVar
 
 from engine.access.principal import BUILT_IN_ROLES
 from engine.access.security_file import (
@@ -56,7 +56,6 @@ class Credentials:
 
 FileStamp = tuple[int, int, int] | None
 """What tells whether a file has changed: when it did last, its size and its number; None: it is not there."""
-_Part = TypeVar("_Part")
 
 
 def one_token(token: str) -> Credentials:
@@ -86,35 +85,42 @@ def read_credentials(file: Path, own_session_key: bytes, before: Credentials | N
         InvalidInput: One of them cannot be read, is not what it should be, or can be read by others; only
             where they are read for the first time.
     """
-    reading = _Reading(file.parent, before)
-    options = reading.part(file.name, _options, lambda known: known.options)
-    tokens: Mapping[str, StaticToken] = {}
+    reading = _Reading(file.parent, is_first=before is None)
+    known = before or Credentials(SecurityOptions(), {}, {}, b"", None, {}, b"", {})
+    options = known.options
+    with reading.keep_what_is_known(file.name) as path:
+        options = _options(path)
+    tokens = known.tokens if options.tokens else {}
     if options.tokens:
-        tokens = reading.part(options.tokens, lambda path: _tokens(path, options), lambda known: known.tokens)
-    users: Mapping[str, User] = {}
+        with reading.keep_what_is_known(options.tokens) as path:
+            tokens = _tokens(path, options)
+    users = known.users if options.users else {}
     if options.users:
-        users = reading.part(options.users, lambda path: _users(path, options), lambda known: known.users)
-    session_key = own_session_key
+        with reading.keep_what_is_known(options.users) as path:
+            users = _users(path, options)
+    session_key = known.session_key if options.session_key else own_session_key
     if options.session_key:
-        session_key = reading.part(options.session_key, _session_key, lambda known: known.session_key)
-    certificates, authorities = options.certificates, b""
+        with reading.keep_what_is_known(options.session_key) as path:
+            session_key = _session_key(path)
+    certificates = options.certificates
+    authorities = b"" if certificates is None else known.authorities
     if certificates is not None:
-        authorities = reading.part(certificates.authorities, _authorities, lambda known: known.authorities)
+        with reading.keep_what_is_known(certificates.authorities) as path:
+            authorities = _authorities(path)
     jwt, web_keys = options.jwt, None
     if jwt is not None:
+        asked = jwt
         # Together: the keys of one issuer are not to sign what another one is said to.
-        jwt, web_keys = reading.part(
-            jwt.keys,
-            lambda _: _web_keys(file.parent, jwt, before),
-            lambda known: (known.options.jwt, known.web_keys),
-        )
+        jwt, web_keys = known.options.jwt, known.web_keys
+        with reading.keep_what_is_known(asked.keys):
+            jwt, web_keys = _web_keys(file.parent, asked, before)
     return Credentials(
         replace(options, jwt=jwt),
         tokens,
         users,
         session_key,
         web_keys,
-        {} if certificates is None else {known.subject: known for known in certificates.principals},
+        {} if certificates is None else {each.subject: each for each in certificates.principals},
         authorities,
         reading.stamps,
         reading.unread,
@@ -122,30 +128,33 @@ def read_credentials(file: Path, own_session_key: bytes, before: Credentials | N
 
 
 class _Reading:
-    """Reads files one by one, and keeps to what was known of one that cannot be read.
+    """Reads files one by one, so that one that cannot be read keeps no other from being read.
 
     Args:
         directory: Where they are.
-        before: What is known of them; None: nothing, and all must be read.
+        is_first: Whether nothing is known of them, and all must be read.
 
     Attributes:
         stamps: As `Credentials.files`.
         unread: As `Credentials.unread`.
     """
 
-    def __init__(self, directory: Path, before: Credentials | None) -> None:
+    def __init__(self, directory: Path, *, is_first: bool) -> None:
         self._directory = directory
-        self._before = before
+        self._is_first = is_first
         self.stamps: dict[Path, FileStamp] = {}
         self.unread: dict[str, str] = {}
 
-    def part(self, name: str, read: Callable[[Path], _Part], known: Callable[[Credentials], _Part]) -> _Part:
-        """What a file says, or what is known of it.
+    @contextmanager
+    def keep_what_is_known(self, name: str) -> Iterator[Path]:
+        """For a block that reads a file, and puts what it says in the place of what is known. Where it cannot
+        be read, that is noted, and the block ends.
 
         Args:
             name: Its name, or an address.
-            read: Reads it.
-            known: Finds it in what is known.
+
+        Yields:
+            The file.
 
         Raises:
             LivestateError: It cannot be read, and nothing is known.
@@ -155,12 +164,11 @@ class _Reading:
             # Before it is read: what changes while it is read is read again.
             self.stamps[path] = file_stamp(path)
         try:
-            return read(path)
+            yield path
         except LivestateError as error:
-            if self._before is None:
+            if self._is_first:
                 raise
             self.unread[name] = error.message
-            return known(self._before)
 
 
 def new_session_key() -> bytes:

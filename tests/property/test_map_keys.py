@@ -32,14 +32,14 @@ PLAIN: dict[pa.DataType, list[Any]] = {
 }
 
 
-def _nested(inner: st.SearchStrategy[pa.DataType]) -> st.SearchStrategy[pa.DataType]:
+def _nested_types(inner: st.SearchStrategy[pa.DataType]) -> st.SearchStrategy[pa.DataType]:
     structs = st.lists(inner, min_size=1, max_size=3).map(
         lambda kinds: pa.struct([pa.field(f"f{place}", kind) for place, kind in enumerate(kinds)])
     )
     return structs | inner.map(pa.list_) | st.builds(pa.map_, inner, inner)
 
 
-TYPES = st.recursive(st.sampled_from(list(PLAIN)), _nested, max_leaves=4)
+TYPES = st.recursive(st.sampled_from(list(PLAIN)), _nested_types, max_leaves=4)
 
 
 def _values(kind: pa.DataType) -> st.SearchStrategy[Any]:
