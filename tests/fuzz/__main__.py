@@ -85,7 +85,7 @@ def replay(call: Call) -> int:
         caller.close()
         time.sleep(0.2)
         print(f"{call.rpc}, {call.size:,} bytes: {call.about}")
-        print(f"{answer.code} {answer.details[:500]} {answer.trailer}, {answer.messages} messages")
+        print(f"{answer.code} {answer.details[:500]} {answer.trailer}, {len(answer.messages)} messages")
         print(
             f"{seconds:.2f} s, memory from {before} to {memory.peak} MiB, "
             f"its largest worker {memory.peak_of_worker}; exit status {host.exit_status}"

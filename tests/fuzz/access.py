@@ -103,7 +103,7 @@ def stranger_fault(call: Call, answer: Answer) -> str | None:
             return None
         if answer.code in _FLIGHTS_OWN and not answer.messages:
             return fault(call, answer) if answer.code != "UNKNOWN" else None
-        return f"a stranger got {answer.code}, {answer.messages} messages: {answer.details[:200]}"
+        return f"a stranger got {answer.code}, {len(answer.messages)} messages: {answer.details[:200]}"
     return None if outcome(answer) == "Unauthenticated" else f"a stranger was told {answer.trailer[:300]}"
 
 
@@ -128,11 +128,12 @@ def _is_of_the_moment(answer: Answer) -> bool:
 
 
 def _lasting_parts(answer: Answer) -> tuple[object, ...]:
-    """What of an answer is the same each time: of rows how many messages, of an error every byte but the time
-    of day and values that may be seen.
+    """What of an answer is the same each time: of rows how many there are, in whatever batches they come; of
+    an error every byte but the time of day and values that may be seen.
     """
     if answer.code == "OK":
-        return (answer.code, answer.messages)
+        rows = answer.rows
+        return (answer.code, f"{len(answer.messages)} messages" if rows is None else f"{rows} rows")
     if answer.trailer is None:
         return (answer.code, answer.details)
     said = json.loads(answer.trailer)

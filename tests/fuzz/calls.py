@@ -13,15 +13,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import grpc
+import pyarrow as pa
 
 from engine.duckdb.worker_messages import lack_of_memory
 from flight_server.wire.boundary import ERROR_TRAILER
+from flight_server.wire.protobuf_fields import field_places
 
 SERVICE = "/arrow.flight.protocol.FlightService/"
 STREAMED_UP = frozenset({"DoPut", "DoExchange", "Handshake"})
 """RPCs to which several messages can be sent."""
 MOST_BYTES = 4 << 20
 """Of an answer; who has read so much goes away."""
+_HEADER, _BODY = 2, 1000
+"""Numbers of fields of a FlightData."""
 CHANNEL_OPTIONS = (
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
@@ -98,15 +102,28 @@ class Answer:
         code: Name of gRPC's status; `OK` also where the client has read enough and gone away.
         details: gRPC's message.
         trailer: The host's own word on a failure; None where it has said nothing.
-        messages: How many messages were read.
-        first: The first of them.
+        messages: What was read.
     """
 
     code: str
     details: str = ""
     trailer: str | None = None
-    messages: int = 0
-    first: bytes = b""
+    messages: tuple[bytes, ...] = ()
+
+    @property
+    def rows(self) -> int | None:
+        """How many rows the messages bring; None where they are no stream of Arrow's, or not a whole one."""
+        stream = bytearray()
+        for message in self.messages:
+            parts = {each.number: message[each.begin : each.end] for each in field_places(message)}
+            header = parts.get(_HEADER, b"")
+            header += bytes(-len(header) % 8)
+            stream += b"\xff\xff\xff\xff" + len(header).to_bytes(4, "little") + header + parts.get(_BODY, b"")
+        try:
+            with pa.ipc.open_stream(pa.py_buffer(stream)) as reader:
+                return len(reader.read_all())
+        except (pa.ArrowException, OSError):
+            return None
 
 
 class Caller:
@@ -141,21 +158,21 @@ class Caller:
         else:
             invoke = self._channel.unary_stream(SERVICE + call.rpc)
             sent = invoke(b"".join(call.messages), timeout=seconds, metadata=headers)
-        size, count, first = 0, 0, b""
+        size, messages = 0, list[bytes]()
         try:
             for message in sent:
-                first = first or message
-                size, count = size + len(message), count + 1
+                messages.append(message)
+                size += len(message)
                 if size > MOST_BYTES:
                     sent.cancel()
-                    return Answer("OK", messages=count, first=first)
-            return Answer("OK", messages=count, first=first)
+                    break
+            return Answer("OK", messages=tuple(messages))
         except grpc.RpcError as error:
             trailer = next(
                 (value for name, value in error.trailing_metadata() or () if name == ERROR_TRAILER), None
             )
             text = trailer.decode(errors="replace") if isinstance(trailer, bytes) else trailer
-            return Answer(error.code().name, error.details() or "", text, count, first)
+            return Answer(error.code().name, error.details() or "", text, tuple(messages))
 
 
 # ---- what is sent: the messages of format/Flight.proto
@@ -200,9 +217,9 @@ def flight_data(
     """A FlightData: an IPC message without its length, its body, the descriptor in the first of a stream."""
     return (
         (b"" if command is None else field(1, descriptor(command)))
-        + (field(2, header) if header else b"")
+        + (field(_HEADER, header) if header else b"")
         + (field(3, metadata) if metadata else b"")
-        + (field(1000, body) if body else b"")
+        + (field(_BODY, body) if body else b"")
     )
 
 
