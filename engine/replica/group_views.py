@@ -285,8 +285,9 @@ class RetainedViews:
             size = sum(retained.bytes for retained in self._older if retained.view.epoch in held)
             # Whoever holds an epoch already has begun to read it, and may go on.
             if epoch not in held and (len(held) >= MOST_HELD or size > self._retention.bytes):
+                epochs = "1 epoch" if len(held) == 1 else f"{len(held)} epochs"
                 raise LimitExceeded(
-                    f"Readers hold {len(held)} epochs of group {self._group} with {size:,} bytes, as many as "
+                    f"Readers hold {epochs} of group {self._group} with {size:,} bytes, as many as "
                     "may be: try again shortly."
                 )
             self._held_until = {**held, epoch: max(until, held.get(epoch, until))}

@@ -48,10 +48,28 @@ def diagnose(bound: BoundStatement, message: str, name: str, near: str, subtype:
         )
     if subtype == "COLUMN_NOT_FOUND":
         known = [column for reference in bound.references for column in reference.definition.schema.names]
+        if fold(name) in map(fold, known):
+            return _misplaced_column(bound, name)
         return bound.source.not_found_error(f"There is no column {name}.{did_you_mean(name, known)}", offset)
     if subtype == "MISSING_ENTRY" and _is_function(bound.tree, name):
         return bound.source.not_found_error(f"There is no function {name}.", offset)
     return bound.source.error(message if message.endswith((".", "!", "?")) else f"{message}.", offset)
+
+
+def _misplaced_column(bound: BoundStatement, name: str) -> LivestateError:
+    """The error for a column that there is, but not where it is used."""
+    for clause in bound.tree.find_all(exp.Limit, exp.Offset) if bound.tree is not None else ():
+        offset = _find_name(clause, name)
+        if offset is not None:
+            return bound.source.error(
+                f"LIMIT and OFFSET are the same for all rows: {name} is a column.", offset
+            )
+    # Without a place, `NotFound` is a host that lacks something.
+    return bound.source.error(
+        f"There is no column {name} in one of the places where it is used: a query sees the columns of its "
+        "own FROM and of the queries around it.",
+        None,
+    )
 
 
 def _unknown_column(bound: BoundStatement) -> tuple[exp.Column, list[str]] | None:

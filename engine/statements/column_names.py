@@ -119,7 +119,7 @@ class ColumnNames:
         if failure is None:
             return text
         offset = None if failure.start is None else start + _unquoted_offset(failure.start, places)
-        message = failure.message.split("\n", 1)[0]
+        message = failure.message.split("\n", 1)[0].removesuffix(".")
         raise bound.source.error(f"{message[:1].upper()}{message[1:]}.", offset)
 
     def _reserved_columns(self, bound: BoundStatement, text: str, deadline: Deadline) -> set[str]:

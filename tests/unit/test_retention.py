@@ -222,7 +222,7 @@ def test_held_epochs_take_only_so_much_memory(
         (second,) = append_each(appender, follower, [2])
         with pytest.raises(
             LimitExceeded,
-            match=r"Readers hold 1 epochs of group bank with [1-9][\d,]* bytes, as many as may be",
+            match=r"Readers hold 1 epoch of group bank with [1-9][\d,]* bytes, as many as may be",
         ):
             follower.hold({GROUP: second}, 600.0)
         follower.hold({GROUP: first}, 600.0)
