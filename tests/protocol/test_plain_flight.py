@@ -20,7 +20,6 @@ from tests.protocol.conftest import BIG_ROWS, SONGS
 from tests.support.typed_rows import NOON
 from tests.support.waiting import PATIENCE_SECONDS, wait_until
 
-ENDLESS_COPIES = 1000
 SLOW = "SELECT count(*) FROM big a, big b, big c WHERE a.id + b.id + c.id = -1"
 
 
@@ -264,12 +263,12 @@ def test_what_waits_for_its_plan_is_seen_and_cancelled(plain: flight.FlightClien
                 waiting.result(PATIENCE_SECONDS)
 
 
-@pytest.mark.parametrize(("timeout_seconds", "why"), [(1, "time-out of 1 s"), (3600, "was cancelled")])
+@pytest.mark.parametrize(("timeout_seconds", "why"), [(2, "time-out of 2 s"), (3600, "was cancelled")])
 def test_what_a_client_does_not_read_ends_in_time(
     plain: flight.FlightClient, uri: str, host: Host, timeout_seconds: int, why: str
 ) -> None:
     """It ends without a word to the client, which is told when it reads on: some rows are not all."""
-    sql = f"SELECT a.* FROM big a, range({ENDLESS_COPIES}) AS copies"
+    sql = "SELECT a.* FROM big a, big b"
     ticket = flight.Ticket(json.dumps({"sql": sql, "timeout": timeout_seconds}))
     with Client(uri) as client:
         rows = plain.do_get(ticket)
@@ -283,5 +282,5 @@ def test_what_a_client_does_not_read_ends_in_time(
             client.query(f"CANCEL '{found}'").read_all()
         wait_until(lambda: host.running_queries == 0)
         with pytest.raises(flight.FlightError, match=why):
-            for _ in range(ENDLESS_COPIES * BIG_ROWS):
+            while True:
                 rows.read_chunk()
