@@ -80,7 +80,7 @@ class ColumnNames:
         is_doubtful = _DOUBTFUL.search(text) is not None and not needs_worker(text)
         if tables is None or not (is_named or is_doubtful):
             return None
-        for value_of in (null_value, sample_value) if bound.parameters else (null_value,):
+        for value_of in (null_value, sample_value, sample_number) if bound.parameters else (null_value,):
             try:
                 columns = self._binder.columns(text, tables, _values(bound, value_of), deadline)
                 return tuple(column.name for column in columns) if is_named else None
@@ -229,3 +229,10 @@ def sample_value(arrow_type: pa.DataType | None) -> object:
         return pa.scalar(0, arrow_type).as_py()
     text = "" if pa.types.is_string(arrow_type) or pa.types.is_binary(arrow_type) else "0"
     return pa.scalar(text).cast(arrow_type).as_py()
+
+
+def sample_number(arrow_type: pa.DataType) -> object:
+    """Some value of a type, with a number for a text, which stands for a type that is not known: some
+    functions take neither a NULL nor an empty text.
+    """
+    return 0 if pa.types.is_string(arrow_type) else sample_value(arrow_type)

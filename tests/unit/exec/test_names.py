@@ -145,6 +145,16 @@ def test_parameters_are_named_as_they_are_written() -> None:
             )
 
 
+@pytest.mark.parametrize("function", ["quantile_cont", "quantile_disc", "approx_quantile"])
+def test_a_parameter_that_must_be_a_number_is_named_as_it_is_written(function: str) -> None:
+    given = pa.record_batch({"1": pa.array([0.5], pa.float32())})
+    sql = f"SELECT {function}(count, ?) FROM plays"
+    for service in services():
+        with service.execute(sql, given) as result:
+            assert result.read_all().schema.names == [f"{function}(count, $1)"]
+        assert service.prepare(sql).schema.names == [f"{function}(count, $1)"]
+
+
 def test_stores_that_are_told_apart_by_case_alone() -> None:
     other = type(PLAYS)(**{**vars(PLAYS), "name": "Plays"})
     service = QueryService(MemorySource([memory_view(PLAYS, ROWS, DEAD), memory_view(other, ROWS)]), OPTIONS)
