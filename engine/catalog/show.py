@@ -8,12 +8,12 @@ from dataclasses import asdict
 
 import pyarrow as pa
 
-from engine.errors import InvalidInput, NotFound
+from engine.errors import NotFound
 from engine.model.catalog_names import CATALOG, SCHEMA
 from engine.model.durations import duration_in_words
 from engine.model.kinds import KeyValue, Kind, Merge, Session, Versioned
 from engine.model.schema import NamedStores, StoreDefinition, StoreName
-from engine.model.sql_types import sql_type
+from engine.model.sql_types import result_type_name, sql_type
 from engine.scan import StoreStatus
 from engine.sql.catalog_tables import INFORMATION_SCHEMA, listed_tables, schemas
 from engine.sql.catalog_tables import TABLES as CATALOG_TABLES
@@ -268,14 +268,7 @@ def describe_schema(schema: pa.Schema) -> pa.Table:
     Returns:
         One row a column.
     """
-    return _columns_table([(field.name, _type_name(field.type), "YES", None, None) for field in schema])
-
-
-def _type_name(arrow_type: pa.DataType) -> str:
-    try:
-        return sql_type(arrow_type)
-    except InvalidInput:
-        return str(arrow_type).upper()
+    return _columns_table([(field.name, result_type_name(field.type), "YES", None, None) for field in schema])
 
 
 def _columns_table(rows: Sequence[tuple[str, str, str, str | None, str | None]]) -> pa.Table:

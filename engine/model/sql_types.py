@@ -7,7 +7,7 @@ always agree: strings are `utf8` with 32-bit offsets, timestamps count microseco
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import pyarrow as pa
 
@@ -43,6 +43,14 @@ _ALIASES = {
 }
 """Other names that people write, as DuckDB takes them."""
 _SQL_OF = {arrow_type: name for name, arrow_type in _ARROW_OF.items()}
+_RESULT_NAMES = _SQL_OF | {
+    pa.time64("us"): "TIME",
+    pa.time64("ns"): "TIME_NS",
+    pa.timestamp("ns"): "TIMESTAMP_NS",
+    pa.timestamp("ns", "UTC"): "TIMESTAMPTZ_NS",
+    pa.month_day_nano_interval(): "INTERVAL",
+}
+"""Names of what results may have, and of these what stores have not, too."""
 MAX_DEPTH = 32
 MAX_DECIMAL_DIGITS = 38
 
@@ -60,18 +68,37 @@ def sql_type(arrow_type: pa.DataType) -> str:
     Raises:
         InvalidInput: The type has no canonical form.
     """
-    if arrow_type in _SQL_OF:
-        return _SQL_OF[arrow_type]
+    return _type_name(arrow_type, _SQL_OF)
+
+
+def result_type_name(arrow_type: pa.DataType) -> str:
+    """The SQL name of the type of a result's column, as `sql_type` has it for stores.
+
+    Args:
+        arrow_type: A type that `engine.duckdb.results.result_schema` has.
+
+    Returns:
+        DuckDB's name, such as `TIME`, or `INTERVAL[]`; that of the Arrow type where there is none.
+    """
+    try:
+        return _type_name(arrow_type, _RESULT_NAMES)
+    except InvalidInput:
+        return str(arrow_type).upper()
+
+
+def _type_name(arrow_type: pa.DataType, names: Mapping[pa.DataType, str]) -> str:
+    """The name of a type, of which some have names of their own."""
+    if arrow_type in names:
+        return names[arrow_type]
     if pa.types.is_decimal(arrow_type):
         return f"DECIMAL({arrow_type.precision},{arrow_type.scale})"
     if pa.types.is_list(arrow_type):
-        return f"{sql_type(arrow_type.value_type)}[]"
+        return f"{_type_name(arrow_type.value_type, names)}[]"
     if pa.types.is_struct(arrow_type):
-        return (
-            "STRUCT(" + ", ".join(f"{quote_identifier(f.name)} {sql_type(f.type)}" for f in arrow_type) + ")"
-        )
+        fields = (f"{quote_identifier(field.name)} {_type_name(field.type, names)}" for field in arrow_type)
+        return f"STRUCT({', '.join(fields)})"
     if pa.types.is_map(arrow_type):
-        return f"MAP({sql_type(arrow_type.key_type)}, {sql_type(arrow_type.item_type)})"
+        return f"MAP({_type_name(arrow_type.key_type, names)}, {_type_name(arrow_type.item_type, names)})"
     raise InvalidInput(f"The Arrow type {arrow_type} is not a value type of a store.")
 
 

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from engine.errors import InvalidInput
 from engine.model.catalog_names import CATALOG
-from engine.model.sql_types import sql_type
+from engine.model.sql_types import result_type_name
 
 _DIGITS: Mapping[pa.DataType, tuple[int, int]] = {
     pa.int8(): (3, 0),
@@ -40,7 +39,7 @@ def describe_field(field: pa.Field, schema: str = "", table: str = "") -> pa.Fie
         table: That table; empty for none.
     """
     facts = {
-        "TYPE_NAME": _type_name(field.type),
+        "TYPE_NAME": result_type_name(field.type),
         "IS_AUTO_INCREMENT": "0",
         "IS_CASE_SENSITIVE": "1" if pa.types.is_string(field.type) else "0",
         "IS_READ_ONLY": "1",
@@ -62,11 +61,3 @@ def describe_field(field: pa.Field, schema: str = "", table: str = "") -> pa.Fie
     if digits is not None:
         facts |= {"PRECISION": str(digits[0]), "SCALE": str(digits[1])}
     return field.with_metadata({f"ARROW:FLIGHT:SQL:{name}": value for name, value in facts.items()})
-
-
-def _type_name(arrow_type: pa.DataType) -> str:
-    try:
-        return sql_type(arrow_type)
-    except InvalidInput:
-        # What no store can have, such as a TIME.
-        return str(arrow_type).upper()

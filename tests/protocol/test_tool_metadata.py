@@ -70,6 +70,27 @@ def test_what_is_computed_is_of_no_table(
     assert [facts(field).get("TABLE_NAME") for field in told_schema(plain, sql)] == tables
 
 
+@pytest.mark.parametrize(
+    ("sql", "name"),
+    [
+        ("TIME '12:00:00'", "TIME"),
+        ("TIME_NS '12:00:00'", "TIME_NS"),
+        ("INTERVAL 1 DAY", "INTERVAL"),
+        ("TIMESTAMP_NS '2020-01-01'", "TIMESTAMP_NS"),
+        ("'2020-01-01 00:00:00+00'::TIMESTAMPTZ_NS", "TIMESTAMPTZ_NS"),
+        ("[TIME '12:00:00']", "TIME[]"),
+        ("MAP {'a': INTERVAL 1 DAY}", "MAP(VARCHAR, INTERVAL)"),
+        ("{'a': [INTERVAL 1 DAY], 'b': 1.5}", 'STRUCT("a" INTERVAL[], "b" DECIMAL(2,1))'),
+    ],
+)
+def test_types_that_no_store_has_are_called_as_duckdb_calls_them(
+    plain: flight.FlightClient, sql: str, name: str
+) -> None:
+    assert facts(told_schema(plain, f"SELECT {sql} AS x").field(0))["TYPE_NAME"] == name
+    described = plain.do_get(flight.Ticket(f"DESCRIBE SELECT {sql} AS x".encode())).read_all()
+    assert described["column_type"].to_pylist() == [name]
+
+
 def test_adbc_gets_them_too(adbc: Connection) -> None:
     with adbc.cursor() as cursor:
         schema = cursor.adbc_execute_schema("SELECT song_id, plays * 2 AS twice FROM songs")
