@@ -43,8 +43,8 @@ def parameter_schema(slots: Sequence[ParameterSlot]) -> pa.Schema:
 
 
 def suggested_types(slots: Sequence[ParameterSlot]) -> tuple[pa.DataType, ...]:
-    """The same types without names."""
-    return tuple(_suggested_type(slot.type) for slot in slots)
+    """The types that a statement is bound with before there are values."""
+    return tuple(slot.type if slot.takes_integer else _suggested_type(slot.type) for slot in slots)
 
 
 def argument_types(bound: BoundStatement) -> tuple[pa.DataType, ...]:
@@ -109,8 +109,12 @@ def _value(slot: ParameterSlot, value: pa.Scalar) -> pa.Scalar:
     if value.type == slot.type:
         return value
     if pa.types.is_null(value.type):
-        return pa.scalar(None, slot.type or value.type)
+        # What takes an INTEGER is told a NULL from one that has a type.
+        return value if slot.takes_integer else pa.scalar(None, slot.type or value.type)
     value = _canonical_value(slot, value)
+    if slot.takes_integer:
+        # The engine may take something else there, such as a list of names.
+        return _integer(value) if pa.types.is_integer(value.type) else value
     if slot.type is None or slot.is_cast or _family(value.type) == _family(slot.type):
         # A value keeps its own type: converted to the one of its place it could be rounded.
         return value
@@ -123,6 +127,16 @@ def _value(slot: ParameterSlot, value: pa.Scalar) -> pa.Scalar:
     if value.type == _announced_text(slot.type):
         return pa.scalar(_instants(slot, value.as_py()), slot.type)
     raise InvalidInput(f"Parameter {slot.name} must be {sql_type(slot.type)}, not {sql_type(value.type)}.")
+
+
+def _integer(value: pa.Scalar) -> pa.Scalar:
+    """A whole number as INTEGER, as its literal would be; one that does not fit stays, which the engine
+    refuses.
+    """
+    try:
+        return pc.cast(value, pa.int32())
+    except pa.ArrowInvalid:
+        return value
 
 
 def _announced_text(arrow_type: pa.DataType) -> pa.DataType | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -46,6 +46,15 @@ _TYPED_BY_VALUES = frozenset(
     }
 )
 """Functions whose type depends on the values of arguments, and not on their types alone."""
+_INTEGER_ARGUMENTS: Mapping[str, Collection[int]] = {
+    **dict.fromkeys(("binom", "to_base"), (0, 1, 2)),
+    **dict.fromkeys(("chr", "factorial"), (0,)),
+    **dict.fromkeys(("round", "round_even", "roundbankers", "trunc"), (1,)),
+    **dict.fromkeys(("lpad", "rpad", "bitstring", "get_bit"), (1,)),
+    "set_bit": (1, 2),
+    **dict.fromkeys(("regexp_extract", "regexp_extract_all", "reservoir_quantile"), (2,)),
+}
+"""Which arguments of functions are INTEGER, and nothing wider, by their places."""
 _WRAPPING = (exp.Paren, exp.Cast, exp.TryCast, exp.Array, exp.Tuple)
 
 _COMPARISONS = (
@@ -91,11 +100,14 @@ class ParameterSlot:
         name: `1`, `2`, … or the name behind the `$`.
         type: The type that its place suggests; None where no place suggests one.
         is_cast: The statement casts it, so that values of other types are welcome.
+        takes_integer: The engine takes an INTEGER in its place, and nothing wider, as literals are. Drivers
+            know of whole numbers alone, which are BIGINT.
     """
 
     name: str
     type: pa.DataType | None
     is_cast: bool = False
+    takes_integer: bool = False
 
 
 def bind_parameters(
@@ -133,13 +145,14 @@ def bind_parameters(
             )
     types = _suggested_types(marks, references)
     cast = {name for mark, name in marks if isinstance(mark.parent, exp.Cast)}
+    integers = {name for mark, name in marks if _takes_integer(mark, references)}
     numbers = {name: str(number) for number, name in enumerate(names, 1)}
     for mark, name in marks:
         if isinstance(mark, exp.Placeholder):
             mark.set("this", numbers[name])
         else:
             mark.replace(exp.Placeholder(this=numbers[name]))
-    return tuple(ParameterSlot(name, types.get(name), name in cast) for name in names)
+    return tuple(ParameterSlot(name, types.get(name), name in cast, name in integers) for name in names)
 
 
 def _suggested_types(
@@ -173,11 +186,11 @@ def _marks(tree: exp.Expr) -> list[tuple[exp.Expr, str]]:
 
 def _suggested_type(mark: exp.Expr, references: Sequence[StoreReference]) -> pa.DataType | None:
     """The type that the place of a parameter asks for."""
-    node, parent = mark, mark.parent
-    while isinstance(parent, exp.Paren | exp.Neg):
-        node, parent = parent, parent.parent
+    node, parent = _operand(mark)
     if isinstance(parent, exp.Cast):
         return _declared_type(parent.args["to"])
+    if isinstance(parent, exp.Func) and _is_integer_argument(parent, node):
+        return pa.int32()
     if isinstance(parent, exp.Limit | exp.Offset):
         return pa.int64()
     if isinstance(parent, exp.Like | exp.ILike | exp.StartsWith):
@@ -185,7 +198,10 @@ def _suggested_type(mark: exp.Expr, references: Sequence[StoreReference]) -> pa.
     if isinstance(parent, exp.Any) and isinstance(parent.parent, _COMPARISONS):
         return _list_of(_type_of(_other_side(parent.parent, parent), references))
     if isinstance(parent, _COMPARISONS):
-        return _type_of(_other_side(parent, node), references)
+        arrow_type = _type_of(_other_side(parent, node), references)
+        # Days are added to a date, and no date.
+        is_added_to_date = isinstance(parent, exp.Add) and arrow_type == pa.date32()
+        return pa.int32() if is_added_to_date else arrow_type
     if isinstance(parent, exp.Between):
         return _type_of(parent.this, references)
     if isinstance(parent, exp.In):
@@ -194,6 +210,29 @@ def _suggested_type(mark: exp.Expr, references: Sequence[StoreReference]) -> pa.
     if isinstance(parent, exp.Tuple):
         return _tuple_member(parent, node, references)
     return None
+
+
+def _operand(mark: exp.Expr) -> tuple[exp.Expr, exp.Expr | None]:
+    """A mark with the brackets and signs around it, and what that is part of."""
+    node, parent = mark, mark.parent
+    while isinstance(parent, exp.Paren | exp.Neg):
+        node, parent = parent, parent.parent
+    return node, parent
+
+
+def _takes_integer(mark: exp.Expr, references: Sequence[StoreReference]) -> bool:
+    """Whether the engine takes an INTEGER in the place of a parameter, and nothing wider: as an argument, and
+    as days that are added to a date or taken from it.
+    """
+    node, parent = _operand(mark)
+    if isinstance(parent, exp.Add | exp.Sub):
+        return bool(_type_of(_other_side(parent, node), references) == pa.date32())
+    return isinstance(parent, exp.Func) and _is_integer_argument(parent, node)
+
+
+def _is_integer_argument(call: exp.Func, argument: exp.Expr) -> bool:
+    places = _INTEGER_ARGUMENTS.get(function_name(call), ())
+    return any(place in places for place, node in enumerate(call.iter_expressions()) if node is argument)
 
 
 def _tuple_member(row: exp.Tuple, node: exp.Expr, references: Sequence[StoreReference]) -> pa.DataType | None:
@@ -226,6 +265,8 @@ def _type_of(node: exp.Expr | None, references: Sequence[StoreReference]) -> pa.
         return _declared_type(node.args["to"])
     if isinstance(node, exp.Count):
         return pa.int64()
+    if isinstance(node, exp.CurrentDate):
+        return pa.date32()
     if not isinstance(node, exp.Column):
         return None
     scans = {reference.scan: reference.definition.schema for reference in references}

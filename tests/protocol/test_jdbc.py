@@ -20,6 +20,7 @@ types (1, -5, 0.5, 12345.678, Ærø 🎵, true, 2024-05-17, 2024-05-17 12:30:15.
 bound (one) (three)
 bound again (two)
 decimal (1)
+integers (2.6, 2024-05-20)
 product livestate true false " true 200
 catalogs (livestate)
 table types (TABLE)

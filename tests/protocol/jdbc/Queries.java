@@ -73,6 +73,11 @@ public final class Queries {
             statement.setBoolean(2, true);
             print("decimal", statement.executeQuery());
         }
+        try (PreparedStatement statement = connection.prepareStatement("SELECT round(2.567, ?), DATE '2024-05-17' + ?")) {
+            statement.setInt(1, 1);
+            statement.setLong(2, 3);
+            print("integers", statement.executeQuery());
+        }
     }
 
     private static void metadata(DatabaseMetaData metadata) throws SQLException {

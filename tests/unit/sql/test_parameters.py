@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import duckdb
 import pyarrow as pa
 import pytest
 
 from engine.model.schema import define_store
 from engine.sql.bind import bind
 from engine.sql.literals import lift
+from engine.sql.parameters import ParameterSlot
 from engine.sql.parse import parse
 
 DEFINITIONS = {
@@ -19,10 +21,14 @@ DEFINITIONS = {
 }
 
 
-def suggested(sql: str) -> pa.DataType | None:
+def slot_of(sql: str) -> ParameterSlot:
     lifted = lift(sql, "duckdb")
     (slot,) = bind(parse(lifted, "duckdb"), lifted.lists, DEFINITIONS).parameters
-    return slot.type
+    return slot
+
+
+def suggested(sql: str) -> pa.DataType | None:
+    return slot_of(sql).type
 
 
 @pytest.mark.parametrize(
@@ -84,3 +90,44 @@ def test_a_column_of_a_store_that_the_place_can_read(sql: str, kind: pa.DataType
 )
 def test_nothing_is_suggested_where_a_name_may_mean_another_column(sql: str) -> None:
     assert suggested(sql) is None
+
+
+WIDER = frozenset(["BIGINT", "HUGEINT", "DOUBLE", "ANY", "T", "NUMERIC"])
+NOT_ALLOWED = frozenset(["!__postfix", "__internal_decompress_integral_integer", "decimal_division"])
+
+
+def test_every_argument_that_is_an_integer_and_nothing_wider_is_known() -> None:
+    """Drivers know of BIGINT alone, which the engine takes for none of them."""
+    with duckdb.connect() as connection:
+        rows = connection.execute(
+            "SELECT function_name, parameter_types FROM duckdb_functions() WHERE database_name = 'system' "
+            "AND function_type IN ('scalar', 'aggregate')"
+        ).fetchall()
+    types: dict[tuple[str, int], set[str]] = {}
+    for name, parameters in rows:
+        for place, type_name in enumerate(parameters):
+            types.setdefault((name, place), set()).add(type_name)
+    narrow = {key for key, found in types.items() if "INTEGER" in found and not found & WIDER}
+    asked = {
+        (name, place)
+        for name, place in narrow
+        if name not in NOT_ALLOWED
+        and slot_of(f"SELECT {name}({', '.join(['n'] * place + ['$1'])}) FROM t").takes_integer
+    }
+    assert asked == {key for key in narrow if key[0] not in NOT_ALLOWED}
+    assert not slot_of("SELECT substr('abc', $1)").takes_integer
+
+
+@pytest.mark.parametrize(
+    ("sql", "kind", "takes_integer"),
+    [
+        ("SELECT day + $1 FROM t", pa.int32(), True),
+        ("SELECT DATE '2024-01-01' + ($1) FROM t", pa.int32(), True),
+        ("SELECT current_date - $1", pa.date32(), True),
+        ("SELECT n + $1 FROM t", pa.int16(), False),
+        ("SELECT 1 FROM t WHERE day = $1", pa.date32(), False),
+    ],
+)
+def test_days_are_added_to_a_date(sql: str, kind: pa.DataType, takes_integer: bool) -> None:
+    slot = slot_of(sql)
+    assert (slot.type, slot.takes_integer) == (kind, takes_integer)
