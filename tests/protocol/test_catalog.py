@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -217,6 +218,28 @@ def test_facts_come_whole_or_as_asked_for(plain: flight.FlightClient) -> None:
     assert (facts[0], facts[3], facts[8], facts[504]) == ("livestate", True, 0, '"')
     asked = ask(plain, new("CommandGetSqlInfo", info=[504, 8, 99999])).to_pylist()
     assert [(row["info_name"], row["value"]) for row in asked] == [(504, '"'), (8, 0)]
+
+
+RESERVED_BY_SQL = (
+    "ALL AND ANY ARRAY AS ASYMMETRIC AT AUTHORIZATION BINARY BOTH BY CASE CAST CHECK COLLATE COLUMN "
+    "CONSTRAINT CREATE CROSS DEFAULT DISTINCT ELSE END EXCEPT FETCH FOR FOREIGN FROM FULL GROUP HAVING IN "
+    "INNER INTERSECT INTO IS JOIN LATERAL LEADING LEFT LIKE NATURAL NOT ON ONLY OR ORDER OUTER OVERLAPS "
+    "PRIMARY REFERENCES RIGHT SELECT SIMILAR SOME SYMMETRIC TABLE THEN TO TRAILING UNION UNIQUE USING WHEN "
+    "WHERE WINDOW WITH"
+)
+"""Of SQL:2003's words those that are none of a column in DuckDB."""
+
+
+def test_tools_are_told_which_names_need_quotation_marks(plain: flight.FlightClient) -> None:
+    (row,) = ask(plain, new("CommandGetSqlInfo", info=[508])).to_pylist()
+    known = {*row["value"], *RESERVED_BY_SQL.split()}
+    with duckdb.connect() as connection:
+        words = connection.execute("SELECT upper(keyword_name) FROM duckdb_keywords()").fetchall()
+        for (word,) in words:
+            try:
+                connection.execute(f'SELECT {word} FROM (SELECT 1 AS "{word}")')
+            except duckdb.Error:
+                assert word in known, word
 
 
 def test_types_are_ordered_and_can_be_narrowed(plain: flight.FlightClient) -> None:
