@@ -38,7 +38,7 @@ from engine.plan.wanted_rows import wanted_rows
 from engine.scan import EVERYTHING, RowFilter, Scan, StoreView
 from engine.sql.bind import BoundStatement, StoreReference
 from engine.sql.output_names import has_derived_names
-from engine.statements.column_names import null_value, sample_value
+from engine.statements.column_names import UNKNOWN_SAMPLES, null_value, sample_value
 
 FEW_JOINED_ROWS = 10_000
 """Stores of so many rows that are joined reach the engine as a whole: it takes their number for how many
@@ -262,8 +262,15 @@ def outputs_of(
     except BindingError:
         if not types:
             raise
-        samples = [0 if each is None else sample_value(each) for each in types]
-        return engine.outputs(sql, tables, samples, names, deadline, width)
+    refusal: BindingError | None = None
+    for unknown in UNKNOWN_SAMPLES if None in types else UNKNOWN_SAMPLES[:1]:
+        samples = [unknown if each is None else sample_value(each) for each in types]
+        try:
+            return engine.outputs(sql, tables, samples, names, deadline, width)
+        except BindingError as error:
+            refusal = refusal or error
+    assert refusal is not None
+    raise refusal
 
 
 def _bound_columns(

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import datetime
 
 import pyarrow as pa
 from sqlglot import exp
@@ -40,6 +41,10 @@ _DOUBTFUL = re.compile(
 )
 """Calls of functions, types and operators, of which sqlglot knows some that DuckDB does not; a plus before
 what it belongs to, which sqlglot leaves out.
+"""
+UNKNOWN_SAMPLES: Sequence[object] = (0, [], datetime(2000, 1, 1))  # noqa: DTZ001 - a TIMESTAMP has no zone
+"""What stands for a parameter whose type nothing tells: a number, which fits most functions, a list and a
+moment, which some take alone.
 """
 _WORD = re.compile(r"\w+")
 _NAMED = (StatementClass.QUERY, StatementClass.DESCRIBE)
@@ -80,13 +85,14 @@ class ColumnNames:
         is_doubtful = _DOUBTFUL.search(text) is not None and not needs_worker(text)
         if tables is None or not (is_named or is_doubtful):
             return None
-        for value_of in (null_value, sample_value, sample_number) if bound.parameters else (null_value,):
+        for values in _trials(bound):
             try:
-                columns = self._binder.columns(text, tables, _values(bound, value_of), deadline)
+                columns = self._binder.columns(text, tables, _named_values(bound, values), deadline)
                 return tuple(column.name for column in columns) if is_named else None
             except (NotBoundError, InvalidInput) as error:
                 _log.debug("A text is not bound as it stands: %s", error)
-        failure = self._binder.binding_failure(text, tables, _values(bound, null_value), deadline)
+        nulls = _named_values(bound, [None] * len(bound.parameters))
+        failure = self._binder.binding_failure(text, tables, nulls, deadline)
         if failure is not None and _is_final(failure, bound):
             place = failure.start or 0
             near = text[place : place + failure.length]
@@ -202,17 +208,26 @@ def _tables(bound: BoundStatement) -> Mapping[str, pa.Schema] | None:
     return tables if len({fold(name) for name in tables}) == len(tables) else None
 
 
-def _values(
-    bound: BoundStatement, value_of: Callable[[pa.DataType], object]
-) -> Sequence[object] | Mapping[str, object]:
-    """Values of its parameters. Names do not show them, but which function is meant may depend on their
-    types.
+def _trials(bound: BoundStatement) -> Iterator[Sequence[object]]:
+    """Values for its parameters, the likeliest to be taken first. Names do not show them, but which function
+    is meant may depend on their types.
     """
-    values = {
-        slot.name: value_of(arrow_type)
-        for slot, arrow_type in zip(bound.parameters, suggested_types(bound.parameters), strict=True)
-    }
-    return list(values.values()) if all(name.isdigit() for name in values) else values
+    types = suggested_types(bound.parameters)
+    yield [None] * len(types)
+    if types:
+        yield [sample_value(arrow_type) for arrow_type in types]
+    if any(slot.type is None for slot in bound.parameters):
+        for unknown in UNKNOWN_SAMPLES:
+            yield [
+                unknown if slot.type is None else sample_value(arrow_type)
+                for slot, arrow_type in zip(bound.parameters, types, strict=True)
+            ]
+
+
+def _named_values(bound: BoundStatement, values: Sequence[object]) -> Sequence[object] | Mapping[str, object]:
+    """Values of its parameters as the engine takes them: by name, where these have names."""
+    names = [slot.name for slot in bound.parameters]
+    return values if all(name.isdigit() for name in names) else dict(zip(names, values, strict=True))
 
 
 def null_value(arrow_type: pa.DataType | None) -> None:
@@ -229,10 +244,3 @@ def sample_value(arrow_type: pa.DataType | None) -> object:
         return pa.scalar(0, arrow_type).as_py()
     text = "" if pa.types.is_string(arrow_type) or pa.types.is_binary(arrow_type) else "0"
     return pa.scalar(text).cast(arrow_type).as_py()
-
-
-def sample_number(arrow_type: pa.DataType) -> object:
-    """Some value of a type, with a number for a text, which stands for a type that is not known: some
-    functions take neither a NULL nor an empty text.
-    """
-    return 0 if pa.types.is_string(arrow_type) else sample_value(arrow_type)

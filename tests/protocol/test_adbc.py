@@ -103,6 +103,15 @@ def test_a_list_of_no_keys_finds_nothing(adbc: Connection) -> None:
         assert cursor.fetchall() == [([[], None, [None]], {"x": [], "y": None})]
 
 
+def test_a_list_of_keys_is_joined(adbc: Connection) -> None:
+    with adbc.cursor() as cursor:
+        cursor.execute(
+            "SELECT id, title FROM unnest(?) AS k(id) LEFT JOIN songs ON song_id = id ORDER BY id",
+            ([3, 9, 1],),
+        )
+        assert cursor.fetchall() == [(1, "one"), (3, "three"), (9, None)]
+
+
 def test_a_prepared_statement_runs_again_with_other_values(adbc: Connection) -> None:
     with adbc.cursor() as cursor:
         for song, title in ((1, "one"), (2, "two"), (99, None), (3, "three")):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import datetime
 
 import duckdb
 import pyarrow as pa
@@ -145,14 +146,30 @@ def test_parameters_are_named_as_they_are_written() -> None:
             )
 
 
-@pytest.mark.parametrize("function", ["quantile_cont", "quantile_disc", "approx_quantile"])
-def test_a_parameter_that_must_be_a_number_is_named_as_it_is_written(function: str) -> None:
-    given = pa.record_batch({"1": pa.array([0.5], pa.float32())})
-    sql = f"SELECT {function}(count, ?) FROM plays"
+MOMENT = datetime(2024, 5, 17, 12)  # noqa: DTZ001 - a TIMESTAMP has no zone
+
+
+@pytest.mark.parametrize(
+    ("sql", "value"),
+    [
+        ("SELECT quantile_cont(count, ?) FROM plays", pa.scalar(0.5)),
+        ("SELECT quantile_disc(count, $1) FROM plays", pa.scalar(0.5)),
+        ("SELECT extract(year FROM ?), count(*) FROM plays", pa.scalar(MOMENT)),
+        ("SELECT date_trunc('month', ?) FROM plays", pa.scalar(MOMENT)),
+        ("SELECT ? AT TIME ZONE 'Europe/Berlin'", pa.scalar(MOMENT)),
+        ("SELECT * FROM unnest(?)", pa.scalar([1, 2])),
+        ("SELECT list_sort($1)", pa.scalar([2, 1])),
+    ],
+)
+def test_a_parameter_that_must_be_of_some_type_is_named_as_it_is_written(
+    sql: str, value: pa.Scalar, plain: duckdb.DuckDBPyConnection
+) -> None:
+    given = pa.record_batch([pa.array([value.as_py()], value.type)], ["1"])
+    expected = plain.sql(sql, params=[value.as_py()]).columns
     for service in services():
         with service.execute(sql, given) as result:
-            assert result.read_all().schema.names == [f"{function}(count, $1)"]
-        assert service.prepare(sql).schema.names == [f"{function}(count, $1)"]
+            assert result.read_all().schema.names == expected
+        assert service.prepare(sql).schema.names == expected
 
 
 def test_stores_that_are_told_apart_by_case_alone() -> None:
