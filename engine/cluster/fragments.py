@@ -106,6 +106,13 @@ class Peers(Protocol):
             LivestateError: What the host said, by its kind.
         """
 
+    def hold(self, host: HostName, epochs: Mapping[GroupName, Epoch], seconds: float) -> None:
+        """Have another host keep epochs readable for some time from now, as `StoreSource.hold`.
+
+        Raises:
+            LivestateError: It does not, or does not answer.
+        """
+
     def wait_for_change(self, timeout_seconds: float) -> bool:
         """Wait until a report is newer than what `reports` gave this thread last; False after the
         time-out.

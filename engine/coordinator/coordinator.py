@@ -16,6 +16,7 @@ from engine.coordinator.explain_lines import analyzed_lines, scattered_lines, wh
 from engine.coordinator.fragment_context import FragmentContext
 from engine.coordinator.fragment_runs import HostFailedError, RefusedError, clear_tracebacks
 from engine.coordinator.lag_limit import LagLimit
+from engine.coordinator.lost_hosts import first_line
 from engine.coordinator.plan_cache import PlanCache, ReadyPlan
 from engine.coordinator.plan_runner import Answer, PlanRunner
 from engine.coordinator.result_metadata import local_metadata
@@ -159,6 +160,7 @@ class Coordinator:
     def _answer_with_retries(self, routed: RoutedQuery) -> Answer:
         query = routed.query
         failed: set[HostName] = set()
+        reason = ""
         for _ in range(MOST_TRIES):
             try:
                 return self._answer_on_route(routed)
@@ -173,8 +175,10 @@ class Coordinator:
                 )
                 failed.add(failure.host)
                 routed = self._router.find_other(routed, failed, failure)
+                reason = first_line(failure)
         raise Unavailable(
-            f"Hosts failed one after the other ({', '.join(sorted(failed))}); try again shortly."
+            f"Hosts failed one after the other ({', '.join(sorted(failed))}); try again shortly. The last "
+            f"one said: {reason}."
         )
 
     def _find_route(self, query: DistributedQuery) -> RoutedQuery:

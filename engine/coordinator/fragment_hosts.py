@@ -12,6 +12,7 @@ from engine.cluster.reports import HostName
 from engine.coordinator.deployment_hosts import DeploymentHosts
 from engine.exec.fragment_executor import FragmentExecutor
 from engine.exec.query_result import QueryResult
+from engine.model.schema import Epoch, GroupName
 
 
 class FragmentHosts:
@@ -40,6 +41,13 @@ class FragmentHosts:
         if host == self._cluster.here:
             return _LocalRows(self._executor.execute(request, cancelled))
         return self._cluster.peers.run(host, request, cancelled)
+
+    def hold(self, host: HostName, epochs: Mapping[GroupName, Epoch], seconds: float) -> None:
+        """Have a host keep epochs readable, as `Peers.hold`; this one, too."""
+        if host == self._cluster.here:
+            self._executor.hold(epochs, seconds)
+        else:
+            self._cluster.peers.hold(host, epochs, seconds)
 
 
 class _LocalRows:

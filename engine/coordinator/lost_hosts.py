@@ -51,7 +51,7 @@ def _batches_for_client(
     except HostFailedError as failure:
         raise Unavailable(
             f"Host {failure.host} failed when it had given a part of its rows"
-            f"{_partition_words(failure.host, route)}: {_reason(failure)}."
+            f"{_partition_words(failure.host, route)}: {first_line(failure)}."
         ) from failure
     except RefusedError as refused:
         raise refused.error from refused
@@ -69,11 +69,11 @@ def lost_host_error(failure: HostFailedError, route: Route) -> LivestateError:
     if not partitions or failure.host == LONE_HOST:
         return failure.error
     return Unavailable(
-        f"Host {failure.host} failed, and no other host can answer{partitions}: {_reason(failure)}."
+        f"Host {failure.host} failed, and no other host can answer{partitions}: {first_line(failure)}."
     )
 
 
-def _reason(failure: HostFailedError) -> str:
+def first_line(failure: HostFailedError) -> str:
     """Why a host failed, without the place in the text: that is the fragment's, and not the client's."""
     return failure.error.message.partition("\n")[0].rstrip(".")
 

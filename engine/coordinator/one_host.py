@@ -10,6 +10,7 @@ from engine.cluster.fragments import FragmentRequest, FragmentRows
 from engine.cluster.reports import LONE_HOST, HostName, HostReport, HostStatus
 from engine.coordinator.deployment_hosts import DeploymentHosts
 from engine.errors import Defect
+from engine.model.schema import Epoch, GroupName
 from engine.scan import StoreSource
 
 HERE = LONE_HOST
@@ -38,6 +39,10 @@ class _NoPeers:
     def run(
         self, host: HostName, request: FragmentRequest, cancelled: Callable[[], bool] | None = None
     ) -> FragmentRows:
+        """There is nobody to ask."""
+        raise Defect(f"There is no host {host}.")
+
+    def hold(self, host: HostName, epochs: Mapping[GroupName, Epoch], seconds: float) -> None:
         """There is nobody to ask."""
         raise Defect(f"There is no host {host}.")
 

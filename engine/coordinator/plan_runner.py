@@ -11,6 +11,7 @@ import pyarrow as pa
 from engine.cluster.reports import HostName
 from engine.cluster.routing import Route
 from engine.coordinator.distributed_query import DistributedQuery
+from engine.coordinator.epoch_lease import LEASE_THREADS, EpochLease
 from engine.coordinator.exchange_stream import ExchangeStream
 from engine.coordinator.fragment_context import FragmentContext, FragmentStats
 from engine.coordinator.fragment_hosts import FragmentHosts
@@ -77,7 +78,9 @@ class PlanRunner:
         self._here = here
         self._engine = engine
         self._options = options
+        self._hosts = hosts
         self._running = RunningFragments(hosts)
+        self._lease_threads = HostThreads(LEASE_THREADS)
         self._memory = memory
         self._threads = threads
 
@@ -87,6 +90,7 @@ class PlanRunner:
         """
         self._running.end_all()
         self._threads.close()
+        self._lease_threads.close()
         self._running.close()
 
     def forward(
@@ -149,7 +153,8 @@ class PlanRunner:
             runs = self._running.begin(query.deadline, resources)
             reservation = self._memory.reservation(query.deadline.gather_limit)
             resources.callback(reservation.free)
-            scatter = Scatter(context, needs, runs, self._threads, reservation)
+            lease = EpochLease(self._hosts, route, self._lease_threads)
+            scatter = Scatter(context, needs, runs, self._threads, reservation, lease)
             resources.callback(scatter.forget)
             if plan.merge is None:
                 schema, batches = self._pass_through(query, route, plan, scatter)

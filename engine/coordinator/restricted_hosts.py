@@ -10,6 +10,7 @@ from engine.cluster.fragments import FragmentRequest, FragmentRows, Peers
 from engine.cluster.reports import HostName, HostReport, HostStatus
 from engine.coordinator.deployment_hosts import DeploymentHosts
 from engine.exec.restricted_source import RestrictedSource
+from engine.model.schema import Epoch, GroupName
 
 
 class _RestrictedPeers:
@@ -46,6 +47,10 @@ class _RestrictedPeers:
     ) -> FragmentRows:
         """As `Peers.run`."""
         return self._peers.run(host, replace(request, scope=self._scope), cancelled)
+
+    def hold(self, host: HostName, epochs: Mapping[GroupName, Epoch], seconds: float) -> None:
+        """As `Peers.hold`."""
+        self._peers.hold(host, epochs, seconds)
 
     def wait_for_change(self, timeout_seconds: float) -> bool:
         """As `Peers.wait_for_change`."""

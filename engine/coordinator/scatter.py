@@ -9,13 +9,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import ParamSpec
 
 import pyarrow as pa
 
 from engine.cluster.fragments import FragmentRequest
 from engine.cluster.reports import HostName
+from engine.coordinator.epoch_lease import EpochLease
 from engine.coordinator.exchange_stream import ExchangeStream
 from engine.coordinator.fragment_context import FragmentContext, FragmentStats
 from engine.coordinator.fragment_runs import FragmentRun, FragmentRuns, RefusedError, stopping_error
@@ -74,6 +75,7 @@ class Scatter:
         runs: What is under way.
         threads: Run the calls to hosts; a call never waits for another one.
         reservation: Bytes that may be gathered.
+        lease: Keeps the epochs for what has not begun yet.
 
     Attributes:
         stats: What came from where, so far.
@@ -90,12 +92,16 @@ class Scatter:
         runs: FragmentRuns,
         threads: HostThreads,
         reservation: MemoryReservation,
+        lease: EpochLease,
     ) -> None:
         self._context = context
         self._needs = needs
         self._runs = runs
         self._threads = threads
         self._reservation = reservation
+        self._lease = lease
+        self._to_start = set(needs)
+        self._to_open = 0
         self._changed = threading.Condition()
         self._arriving: list[_Arrival] = []
         self.stats: list[FragmentStats] = []
@@ -176,21 +182,34 @@ class Scatter:
     def _wait_for_arrivals(self) -> list[_Arrival]:
         """Wait for fragments whose rows have come."""
         with self._runs.note_wait(), self._changed:
-            self._changed.wait_for(
-                lambda: self._runs.has_ended or any(not each.missing for each in self._arriving)
-            )
+            while not self._changed.wait_for(
+                lambda: self._runs.has_ended or any(not each.missing for each in self._arriving),
+                self._lease.seconds_left,
+            ):
+                self._keep_epochs()
             if self._runs.has_ended:
                 raise self._runs.cause
             done = [each for each in self._arriving if not each.missing]
             self._arriving = [each for each in self._arriving if each.missing]
         return done
 
+    def _keep_epochs(self) -> None:
+        """Have hosts keep the epochs, if a run has not begun."""
+        if self._to_start or self._to_open:
+            self._lease.renew()
+        else:
+            self._lease.end()
+
     def _wake(self) -> None:
         with self._changed:
             self._changed.notify_all()
 
     def _requests(self, fragment: ReadyFragment) -> dict[HostName, FragmentRequest]:
+        """What each host is asked for, from now on."""
         shares = self._context.shares(fragment.text, self._needs[fragment.fragment.name])
+        with self._changed:
+            self._to_start.discard(fragment.fragment.name)
+            self._to_open += len(shares)
         return {
             host: self._context.request(fragment.text, share, self.tables) for host, share in shares.items()
         }
@@ -272,6 +291,7 @@ class Scatter:
         stats = FragmentStats(fragment.fragment.name, run, sent, begun)
         with self._changed:
             self.stats.append(stats)
+            self._to_open -= 1
         return run, stats
 
     def _begin_here(self, host: HostName) -> None:
@@ -314,7 +334,11 @@ class Scatter:
         streams: list[HostBatches] = []
         with self._runs.note_wait():
             while len(streams) < len(requests):
-                found = opened.get()
+                try:
+                    found = opened.get(timeout=self._lease.seconds_left)
+                except Empty:
+                    self._keep_epochs()
+                    continue
                 if found is None:
                     raise self._runs.cause
                 streams.append(found)

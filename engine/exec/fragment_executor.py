@@ -17,7 +17,7 @@ from engine.exec.fragment_cache import FragmentCache
 from engine.exec.local_executor import LocalExecutor
 from engine.exec.query_result import QueryResult
 from engine.exec.read_metadata import stale_seconds
-from engine.model.schema import StoreDefinition, StoreName
+from engine.model.schema import Epoch, GroupName, StoreDefinition, StoreName
 from engine.scan import StoreSource
 from engine.statements.pin import MigratedError, Pin
 from engine.statements.request import Request
@@ -98,6 +98,10 @@ class FragmentExecutor:
             raise Unavailable(error.message) from error
         result.metadata = replace(result.metadata, stale_seconds=stale_seconds(request.complete_until))
         return result
+
+    def hold(self, epochs: Mapping[GroupName, Epoch], seconds: float) -> None:
+        """Keep epochs readable here for fragments that are still to come, as `StoreSource.hold`."""
+        self._source.hold(epochs, seconds)
 
     def _stores_of(self, request: FragmentRequest) -> Mapping[StoreName, StoreDefinition]:
         """What stores are to a fragment.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 import time
@@ -18,7 +19,7 @@ from engine.cluster.fragments import FragmentRequest
 from engine.cluster.reports import GroupReport, HostName, HostReport, HostStatus, StoreReport
 from engine.deadline import Deadline, DeadlineWatcher
 from engine.errors import DeadlineExceeded, InvalidInput, LivestateError, Unavailable
-from engine.model.schema import GroupName, StoreName
+from engine.model.schema import Epoch, GroupName, StoreName
 from engine.telemetry.spans import span
 from flight_server.client.connection import CHANNEL_OPTIONS, FLIGHT_FAILURES, Connection
 from flight_server.client.connection_options import ConnectionOptions
@@ -32,6 +33,7 @@ from flight_server.wire.report_messages import SentReport, parse_report
 from flight_server.wire.tickets import Statement
 
 REPORT_ACTION = "livestate.report"
+HOLD_ACTION = "livestate.hold"
 LEAST_REPORT_SECONDS = 0.2
 """What a host gets at the least to answer a report, however soon it counts as dead."""
 PEER_CHANNEL_OPTIONS = (
@@ -128,6 +130,11 @@ class _Peer:
             self._lost()
             raise Unavailable(f"Host {self.name} does not answer to a report; try again shortly.")
         return bytes(answers[0].body.to_pybytes())
+
+    def hold(self, epochs: Mapping[GroupName, Epoch], seconds: float) -> None:
+        """Have it keep epochs readable."""
+        body = json.dumps({"epochs": epochs, "seconds": seconds}).encode()
+        self._connection.act(HOLD_ACTION, body, self._options.report_timeout_seconds)
 
     def probe(self, timeout_seconds: float) -> PeerFacts:
         """Call it, and see whether it answers."""
@@ -248,6 +255,10 @@ class FlightPeers:
             with self._watcher.watch(Deadline(None, cancelled), rows.close):
                 rows.open(request.inputs)
             return rows
+
+    def hold(self, host: HostName, epochs: Mapping[GroupName, Epoch], seconds: float) -> None:
+        """As `Peers.hold`."""
+        self._peers[host].hold(epochs, seconds)
 
     def wait_for_change(self, timeout_seconds: float) -> bool:
         """As `Peers.wait_for_change`."""

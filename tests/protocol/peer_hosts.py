@@ -32,15 +32,27 @@ OPTIONS = PeerOptions(heartbeat_seconds=0.05, dead_after_seconds=20.0)
 
 
 class Stores(MemorySource):
-    """No stores, and a report that a test moves forward."""
+    """No stores, and a report that a test moves forward.
+
+    Attributes:
+        epoch: The only one that can be read.
+        columns: What the report says of columns.
+        holds: What was asked to be kept, and for how many seconds.
+    """
 
     def __init__(self) -> None:
         super().__init__([])
         self.epoch = 1
         self.columns: Mapping[str, ColumnReport] | None = None
+        self.holds: list[tuple[Mapping[GroupName, Epoch], float]] = []
 
     def definitions(self) -> Mapping[StoreName, StoreDefinition]:
         return {}
+
+    def hold(self, epochs: Mapping[GroupName, Epoch], seconds: float) -> None:
+        if epochs != {GROUP: self.epoch}:
+            raise errors.Unavailable("It is not there.")
+        self.holds.append((epochs, seconds))
 
     def report(self) -> tuple[Mapping[GroupName, GroupReport], Mapping[StoreName, StoreReport]]:
         readable = (ReadableEpoch(Epoch(self.epoch), self.epoch),)

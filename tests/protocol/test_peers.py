@@ -93,6 +93,14 @@ def test_inputs_go_along(pair: tuple[PeerHost, PeerHost]) -> None:
     assert list(b.runner.requests[0].inputs) == ["one", "two", "three"]
 
 
+def test_epochs_are_kept_on_another_host(pair: tuple[PeerHost, PeerHost]) -> None:
+    a, b = pair
+    a.cluster.peers.hold(B, {GROUP: Epoch(1)}, 15.0)
+    assert b.stores.holds == [({GROUP: 1}, 15.0)]
+    with pytest.raises(Unavailable, match="not there"):
+        a.cluster.peers.hold(B, {GROUP: Epoch(2)}, 15.0)
+
+
 @pytest.mark.parametrize(
     "kind",
     [

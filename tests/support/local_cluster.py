@@ -228,6 +228,11 @@ class DirectPeers:
             self._cluster.services[host].execute_fragment(_send_and_parse(request), cancelled)
         )
 
+    def hold(self, host: HostName, epochs: Mapping[GroupName, Epoch], seconds: float) -> None:
+        if not self._cluster.is_alive(host):
+            raise Unavailable(f"Host {host} does not answer.")
+        self._cluster.sources[host].hold(epochs, seconds)
+
     def wait_for_change(self, timeout_seconds: float) -> bool:
         return self._cluster.wait_for_change(getattr(self._seen, "changes", -1), timeout_seconds)
 
