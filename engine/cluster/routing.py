@@ -68,11 +68,13 @@ class NoRoute:
         error: What to tell the client, if it is not to wait or has waited long enough.
         may_come: Whether a newer report can change that.
         is_stuck: Whether of some group all hosts say that they do not get on.
+        is_held: Whether hosts that are alive have all that is needed, at whatever epochs.
     """
 
     error: LivestateError
     may_come: bool
     is_stuck: bool = False
+    is_held: bool = False
 
 
 def route(
@@ -174,13 +176,13 @@ def _route(
     for reading in readings:
         epochs = _allowed_epochs(reading, read_point, now, lag, began)
         if not epochs or not any(reading.is_covered(epoch) for epoch in epochs):
-            return NoRoute(*refuse_read_point(reading, read_point, now), is_stuck)
+            return NoRoute(*refuse_read_point(reading, read_point, now), is_stuck, is_held=True)
         allowed.append(epochs)
     chosen = _choose(
         readings, allowed, {partition_set: frozenset(partition_set.held) for partition_set in partition_sets}
     )
     if chosen is None:
-        return NoRoute(refuse_route(readings), True, is_stuck)
+        return NoRoute(refuse_route(readings), True, is_stuck, is_held=True)
     epochs_of, hosts_of = chosen
     return Route(
         {reading.group: epoch for reading, epoch in zip(readings, epochs_of, strict=True)},

@@ -148,7 +148,8 @@ class Router:
 
         Raises:
             LivestateError: There is no other route now; or as `find`, where the host that failed is alive and
-                there is none with it, or the stores are something else at the epochs of the other one.
+                there is none with it, or others have its partitions and none comes; or the stores are
+                something else at the epochs of the other one.
         """
         # A store that was dropped meanwhile is no failure of a host.
         query, needs = DistributedQuery(routed.query.request, self._source.definitions()), routed.needs
@@ -159,9 +160,12 @@ class Router:
         tried = routed.route
         if isinstance(found, Route) and (found.epochs, found.digests) != (tried.epochs, tried.digests):
             return self._move(routed, found)
-        if isinstance(found, NoRoute) and self._routes.is_alive(failure.host):
-            # It has not failed: what it was asked for was given up there meanwhile, as an epoch that another
-            # host is far behind with. A statement that came now would wait, too.
+        if isinstance(found, NoRoute) and (
+            self._routes.is_alive(failure.host) or (found.is_held and found.may_come)
+        ):
+            # Either it has not failed: what it was asked for was given up there meanwhile, as an epoch that
+            # another host is far behind with. Or others have its partitions, and are on their way to the
+            # epoch. A statement that came now would wait, too.
             return self.find(query)
         raise lost_host_error(failure, routed.route) from failure
 

@@ -196,6 +196,45 @@ def test_a_host_that_has_given_up_an_epoch_has_not_failed() -> None:
             service.close()
 
 
+class _LaggingReplica(DirectPeers):
+    """Peers of whom one is gone, as it turns out. Those that have its partitions, too, lack the epoch that it
+    had, until something changes.
+    """
+
+    waited = False
+
+    def run(
+        self, host: HostName, request: FragmentRequest, cancelled: Callable[[], bool] | None = None
+    ) -> FragmentRows:
+        if host == HOSTS[1]:
+            self._cluster.stop(host)
+        return super().run(host, request, cancelled)
+
+    def reports(self) -> Mapping[HostName, HostReport]:
+        found = super().reports()
+        if HOSTS[1] in found or self.waited:
+            return found
+        groups = {name: replace(group, readable=()) for name, group in found[HOSTS[2]].groups.items()}
+        return {**found, HOSTS[2]: replace(found[HOSTS[2]], groups=groups)}
+
+    def wait_for_change(self, timeout_seconds: float) -> bool:
+        self.waited = True
+        return True
+
+
+def test_a_replica_that_lags_is_waited_for_where_a_host_is_gone() -> None:
+    with _open_replicas(2) as cluster:
+        peers = _LaggingReplica(cluster, HOSTS[0])
+        service = QueryService(
+            cluster.sources[HOSTS[0]], SMALL, DeploymentHosts(peers, HOSTS[0], Assignment(HOSTS, 2).order)
+        )
+        try:
+            assert _total(service) == TOTAL
+            assert peers.waited
+        finally:
+            service.close()
+
+
 class _BreakingRows:
     """The first rows, as often as to make so many bytes, and then an error."""
 
