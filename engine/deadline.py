@@ -156,11 +156,15 @@ class Deadline:
         if self._cancelled is not None and self._cancelled():
             return Cancelled("The statement was cancelled.")
         if self.at is not None and time.monotonic() >= self.at:
-            return DeadlineExceeded(
-                f"The statement ran longer than its time-out of {self._timeout_seconds:g} s: ask for less, "
-                "or allow more time."
-            )
+            return self.time_error()
         return None
+
+    def time_error(self) -> DeadlineExceeded:
+        """Why a statement ends whose time is over, in a deadline that is no endless one."""
+        return DeadlineExceeded(
+            f"The statement ran longer than its time-out of {self._timeout_seconds:g} s: ask for less, "
+            "or allow more time."
+        )
 
     def check(self) -> None:
         """Raise why the statement must end now, if it must.

@@ -184,12 +184,19 @@ class FragmentRuns:
         """Whether a failure at a host is the statement's as it is: one that is raised from itself is a cycle,
         with all that its traceback holds.
         """
-        return error is self._cause or not (self._ended or isinstance(error, _MISSING + HOST_REFUSALS))
+        is_translated = self._is_out_of_time(error) or isinstance(error, _MISSING + HOST_REFUSALS)
+        return error is self._cause or not (self._ended or is_translated)
+
+    def _is_out_of_time(self, error: LivestateError) -> bool:
+        """Whether a host had no time left: it knows of what was left of the statement's alone."""
+        return isinstance(error, DeadlineExceeded) and self._deadline.at is not None
 
     def _translate(self, host: HostName, error: LivestateError) -> BaseException:
         """What another failure at a host means to the statement."""
         if self._ended:
             return self.cause
+        if self._is_out_of_time(error):
+            return self.deadline_error(self._deadline.time_error())
         return HostFailedError(host, error) if isinstance(error, _MISSING) else RefusedError(error)
 
     def batches(self, run: FragmentRun) -> Iterator[pa.RecordBatch]:

@@ -396,6 +396,30 @@ def test_all_statements_together_gather_no_more_than_allowed() -> None:
             assert result.read_all().num_rows == 1
 
 
+class _Hurried(DirectPeers):
+    """Peers of whom one finds its time over before the host that asks it does."""
+
+    def run(
+        self, host: HostName, request: FragmentRequest, cancelled: Callable[[], bool] | None = None
+    ) -> FragmentRows:
+        if host == HOSTS[1]:
+            raise DeadlineExceeded("The statement ran longer than its time-out of 0.0925768 s.")
+        return super().run(host, request, cancelled)
+
+
+def test_a_time_out_is_the_statements_whoever_sees_it_first() -> None:
+    with memory_cluster([PLAYS], {"plays": ROWS}, HOSTS) as cluster:
+        order = Assignment(HOSTS).order
+        service = QueryService(
+            cluster.sources[HOSTS[0]], SMALL, DeploymentHosts(_Hurried(cluster, HOSTS[0]), HOSTS[0], order)
+        )
+        try:
+            with pytest.raises(DeadlineExceeded, match=r"time-out of 60 s: .*\. It waited for .*host.* b"):
+                service.execute(SUM, session=Session(timeout_seconds=60.0))
+        finally:
+            service.close()
+
+
 def test_a_cancelled_statement_ends_on_all_hosts() -> None:
     with memory_cluster([PLAYS], {"plays": ROWS}, HOSTS) as cluster:
         cancelled = threading.Event()
