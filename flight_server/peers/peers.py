@@ -83,6 +83,7 @@ class _Peer:
 
     def __init__(self, name: HostName, uri: str, options: PeerOptions, lost: Callable[[], None]) -> None:
         self.name = name
+        self.uri = uri
         self._options = options
         self._lost = lost
         self._lock = threading.Lock()
@@ -448,11 +449,27 @@ class FlightPeers:
             news = told.news(own.report)
             body = replace(own, report=news).to_bytes()
             answer = parse_report(peer.report(body, self._report_timeout(peer.name)))
+            self._check_name(peer, answer.report.host)
             told.note_answer(news, answer.started)
             self._note_report(answer, answered=True)
         except BaseException:
             self._give_up_if_dead(peer)
             raise
+
+    def _check_name(self, peer: _Peer, name: HostName) -> None:
+        """See that another host is the one that was called. If not, nothing reaches the one that was meant,
+        alive as it may be.
+
+        Raises:
+            InvalidInput: It is not.
+        """
+        if name != peer.name:
+            self._note_lost(peer.name)
+            raise InvalidInput(
+                f"Host {name[:100]} answers at {peer.uri}, which the deployment of host {self._here} has as "
+                f"the uri of host {peer.name}: give all hosts the same deployment file, and each the uri at "
+                "which it listens."
+            )
 
     def _wait_for_news(self, reported_changes: int | None) -> None:
         """Wait for the next heartbeat; or, if it is said what the other host was told, for anything new."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -299,6 +300,23 @@ def test_a_host_of_another_changelog_is_refused(caplog: pytest.LogCaptureFixture
             a.cluster.receive(b.cluster.peers.own_bytes())
         wait_until(lambda: "different changelogs" in caplog.text)
         assert a.cluster.peers.reports().keys() == {A}
+
+
+def test_a_host_at_the_address_of_another_is_neither(caplog: pytest.LogCaptureFixture) -> None:
+    a_at, b_at, c_at = entries("a", "b", "c")
+    right, swapped = (a_at, b_at, c_at), (replace(a_at, uri=b_at.uri), replace(b_at, uri=a_at.uri), c_at)
+    with peer_host(right, "a") as a, peer_host(right, "b"), peer_host(swapped, "c") as c:
+        knows(a, B)
+        for name, other, uri in (("a", "b", a_at.uri), ("b", "a", b_at.uri)):
+            wait_until(
+                lambda words=f"Host {name} answers at {uri}, .* as the uri of host {other}": (
+                    re.search(  # type: ignore[misc] # mypy gives lambdas with defaults no type
+                        words, caplog.text
+                    )
+                    is not None
+                )
+            )
+        assert c.cluster.peers.reports().keys() == {HostName("c")}
 
 
 def test_the_token_goes_along() -> None:
