@@ -356,7 +356,8 @@ class StoreSource(Protocol):
         """
 
     def definitions_of(self, generations: Mapping[GroupName, int]) -> Mapping[StoreName, StoreDefinition]:
-        """All stores that can be asked now, some of them as they are at other epochs.
+        """All stores that can be asked now, some of them as they are at other epochs; without those that were
+        dropped since.
 
         Args:
             generations: How many amendments are in effect (`ReadableEpoch.generation`), by store group; the

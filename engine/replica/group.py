@@ -168,9 +168,9 @@ class FollowedGroup:
         """The epoch that all partitions have reached but those that are being rebuilt."""
         return self._main.epoch
 
-    def definition_at(self, store: StoreName, generation: int) -> StoreDefinition:
-        """As `GroupDefinitions.definition_at`."""
-        return self._definitions.definition_at(store, generation)
+    def find_definition(self, store: StoreName, generation: int) -> StoreDefinition | None:
+        """What a store is at a generation, as `GroupDefinitions.find_definition`."""
+        return self._definitions.find_definition(self.group, store, generation)
 
     def epoch_of(self, store: StoreName) -> Epoch:
         """The newest epoch of a store that can be read with all partitions that are held here."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from engine.changelog import Changelog, Exclusions, StoreDrop
 from engine.changelog.definitions import missing_definition
 from engine.errors import Unavailable
-from engine.model.schema import PartitionId, StoreDefinition, StoreDefinitions, StoreName
+from engine.model.schema import GroupName, PartitionId, StoreDefinition, StoreDefinitions, StoreName
 
 
 class GroupDefinitions:
@@ -172,10 +172,18 @@ class GroupDefinitions:
 
         Raises:
             Corrupt: Its definition or a migration is damaged or missing.
-            Unavailable: The changelog cannot be reached.
+            Unavailable: The changelog cannot be reached; or as `check_none_ended`.
         """
         found = self._changelog.definition_at(store, generation)
         if found is None:
+            self.check_none_ended()
+            raise missing_definition(store)
+        return found
+
+    def find_definition(self, group: GroupName, store: StoreName, generation: int) -> StoreDefinition | None:
+        """As `definition_at`, from any thread; None of a store that was dropped."""
+        found = self._changelog.definition_at(store, generation)
+        if found is None and store not in self._changelog.exclusions(group).drops:
             raise missing_definition(store)
         return found
 

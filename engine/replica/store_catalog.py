@@ -65,12 +65,15 @@ class StoreCatalog:
 
     def definitions_of(self, generations: Mapping[GroupName, int]) -> StoreDefinitions:
         """As `StoreSource.definitions_of`."""
-        named = {
-            name: group.definition_at(name, generations[group.group])
-            for name, group in self.owners.items()
-            if group.group in generations
-        }
-        return {**self.definitions, **named}
+        found = dict(self.definitions)
+        for name, group in self.owners.items():
+            if group.group in generations:
+                definition = group.find_definition(name, generations[group.group])
+                if definition is None:
+                    found.pop(name, None)
+                else:
+                    found[name] = definition
+        return found
 
     def views(
         self,

@@ -568,6 +568,17 @@ def test_statements_without_rows_to_read_keep_their_columns(apart: Apart) -> Non
         rows(apart.service("b"), "SELECT max(m) AS m FROM plays WHERE song IS NULL")
 
 
+def test_who_still_knows_a_dropped_store_is_told_of_nothing_lost(lone: Lone) -> None:
+    """A statement has the stores of when it began."""
+    lone.append(1)
+    known = lone.follower._catalog
+    drop_store(lone.changelog, PLAYS.name, "ann@ops", 1_789_000_000_000_000)
+    lone.follower.notify()
+    wait_until(lambda: PLAYS.name not in lone.follower.definitions())
+    assert known.definitions.keys() == {PLAYS.name, TITLES.name}
+    assert known.definitions_of({GROUP: 1}).keys() == {TITLES.name}
+
+
 def test_who_was_told_columns_of_a_dropped_store_gets_none_of_the_next_of_its_name(lone: Lone) -> None:
     sql = "SELECT * FROM plays"
     lone.append(1)
