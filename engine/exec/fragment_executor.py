@@ -108,7 +108,7 @@ class FragmentExecutor:
 
         Raises:
             InvalidInput: The changelog has no such migrations of them.
-            Unavailable: It cannot be reached.
+            Unavailable: It cannot be reached; or one was dropped and made anew since.
         """
         stores, generations = self._source.definitions(), request.generations
         read = {name: stores[name] for name in request.partitions if name in stores}
@@ -116,7 +116,7 @@ class FragmentExecutor:
             # Nearly always they are what they are here now.
             if self._shapes.fit(read, generations):
                 return stores
-            return self._source.definitions_of(
+            found = self._source.definitions_of(
                 {each.group: generations.get(each.group, 0) for each in read.values()}
             )
         except Corrupt as error:
@@ -126,6 +126,11 @@ class FragmentExecutor:
                 "The changelog does not say what the stores of the fragment were when it was planned: plan "
                 "the statement again."
             ) from error
+        for name in read.keys() & found.keys():
+            if found[name].since > generations.get(found[name].group, 0):
+                # Another one of its name was planned with, whose columns this one may not have.
+                raise Unavailable(f"Store {name} was dropped and made anew just now: try again.")
+        return found
 
 
 def _one_batch(table: pa.Table) -> pa.RecordBatch:

@@ -594,6 +594,9 @@ def test_who_was_told_columns_of_a_dropped_store_gets_none_of_the_next_of_its_na
     )
     assert lone.follower.wait_for(GROUP, commit.epoch, WAIT_SECONDS)
     assert rows(lone.service, sql) == [row]
+    old_share = {PLAYS.name: (PartitionId(0),)}
+    with pytest.raises(Unavailable, match="made anew"):
+        lone.service.execute_fragment(FragmentRequest("SELECT n FROM plays", {GROUP: Epoch(1)}, old_share))
     newly_told = lone.service.prepare(sql)
     assert newly_told.shapes != told.shapes
     with lone.service.execute(sql, expected_shapes=newly_told.shapes) as result:
