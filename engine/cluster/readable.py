@@ -215,9 +215,9 @@ class GroupReading:
         """Until when an epoch is known to lack no commit, microseconds since 1970 UTC.
 
         Where the hosts know of no later commit, one may have been made right after one of them last looked.
-        Where they know only of later ones than the next, that may have been made right after the epoch. A
-        commit that says a later time than that of any look tells nothing: it may be of right after the epoch,
-        or after a host last saw that there was none.
+        Where they know only of later ones than the next, as who takes several together does, that may have
+        been made right after the epoch. A commit that says a later time than that of any look tells nothing:
+        it may be of right after the epoch, or after a host last saw that there was none.
 
         Args:
             epoch: An epoch that a host can read.
@@ -237,7 +237,11 @@ class GroupReading:
             for report in self.reports.values()
             if report.newest >= epoch and report.unread_since is not None
         ]
-        until = min([*following, *unread], default=self.committed_at(epoch))
+        # What a host that is further has not read was made after the next one.
+        is_next_known = following or any(
+            report.newest == epoch and report.unread_since is not None for report in self.reports.values()
+        )
+        until = min([*following, *unread]) if is_next_known else self.committed_at(epoch)
         looks = [report.looked_at for report in self.reports.values()]
         if until <= max(looks):
             return until

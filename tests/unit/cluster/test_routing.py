@@ -492,6 +492,22 @@ def test_max_staleness_where_the_next_commit_is_not_known() -> None:
     assert assert_route(ask(reports, EVERYTHING, read_point=stale(4), now=9 * SECOND)).epochs == {"music": 5}
 
 
+def test_what_a_host_that_is_further_has_not_read_says_nothing_of_an_epoch_that_it_passed_by() -> None:
+    """Host a took epochs 6 to 8 together, and knows of epoch 9 since second 9; host b has not looked since it
+    had epoch 5.
+    """
+    ahead = group_report([5, 8], newest_known=9, unread_since=9 * SECOND, looked_at=9 * SECOND)
+    reports = [
+        host_report(A, {"music": ahead}, {"plays": [0, 1]}),
+        host_report(B, {"music": group_report([5], looked_at=5 * SECOND)}, {"plays": [2, 3]}),
+    ]
+    assert_refusal(
+        ask(reports, EVERYTHING, read_point=stale(3.9), now=9 * SECOND), Unavailable, may_come=True
+    )
+    found = assert_route(ask(reports, EVERYTHING, read_point=stale(4), now=9 * SECOND))
+    assert (found.epochs, found.complete_until) == ({"music": 5}, 5 * SECOND)
+
+
 def test_a_commit_of_tomorrow_is_measured_by_the_clocks_of_hosts() -> None:
     """Host a has read it; host b is cut off from the changelog since second 9, or knows that it is there."""
     at = {Epoch(5): 5 * SECOND, Epoch(6): 99_999 * SECOND}

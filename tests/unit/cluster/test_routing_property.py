@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.cluster.assignment import Assignment
-from engine.cluster.reports import HostName, HostReport
+from engine.cluster.readable import GroupReading
+from engine.cluster.reports import GroupReport, HostName, HostReport, ReadableEpoch
 from engine.cluster.routing import NoRoute, Route, route
 from engine.model.read_point import ReadPoint
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreName
@@ -163,3 +164,34 @@ def check_preferred(found: Route, known: Mapping[HostName, HostReport], needed: 
             )
             read = set(numbers).intersection(found.partitions.get(first, {}).get(together[0], ()))
             assert number in read or len(read) * len(known) >= len(numbers)
+
+
+@st.composite
+def following_hosts(draw: st.DrawFn) -> tuple[dict[HostName, GroupReport], list[int]]:
+    """Hosts that follow one group, each since it last looked; and when its epochs were committed, from the
+    first on.
+    """
+    gaps = draw(st.lists(st.integers(1, 5), min_size=1, max_size=8))
+    times = [sum(gaps[: place + 1]) for place in range(len(gaps))]
+    found: dict[HostName, GroupReport] = {}
+    for host in HOSTS:
+        looked_at = draw(st.integers(times[0], times[-1] + 5))
+        known = sum(time <= looked_at for time in times)
+        applied = draw(st.integers(1, known))
+        # It takes several epochs together, and lets go of older ones.
+        kept = {*draw(st.sets(st.integers(1, applied))), applied}
+        readable = tuple(ReadableEpoch(Epoch(epoch), times[epoch - 1]) for epoch in sorted(kept))
+        unread = times[applied] if applied < known else None
+        found[host] = GroupReport(readable, Epoch(known), unread, looked_at)
+    return found, times
+
+
+@given(following_hosts())
+def test_no_epoch_is_taken_to_be_newer_than_the_first_commit_that_it_lacks(
+    group: tuple[dict[HostName, GroupReport], list[int]],
+) -> None:
+    known, times = group
+    reading = GroupReading(GroupName("g"), (), (), known, {})
+    for epoch in reading.epochs:
+        if epoch < len(times):
+            assert reading.complete_until(epoch) <= times[epoch], epoch
