@@ -33,6 +33,7 @@ ASSETS = tuple(f"{first}{second}X" for first in "ABCDEFGH" for second in "KLMNP"
 PORTFOLIOS = ("Growth", "Income", "Index", "Macro", "Small caps", "Value")
 TRADES_PER_SECOND = 40.0
 QUOTES_PER_SECOND = 80.0
+_IS_TRADE = "is_trade"
 _HOLDERS = LAST_NAMES[:12]
 _BASE_CENTS = 1_000
 _STEP_CENTS = 700
@@ -81,20 +82,20 @@ def make_accounts(seed: int) -> pa.Table:
 
 
 def _both(trades: DataFrame, quotes: DataFrame) -> DataFrame:
-    """One stream of both, told apart by the account, which quotes lack."""
-    return trades.unionByName(quotes, allowMissingColumns=True)
+    """One stream of both. A column tells them apart, as an event may lack any other, its account too."""
+    marked = [
+        events.withColumn(_IS_TRADE, F.lit(is_trade))
+        for events, is_trade in ((trades, True), (quotes, False))
+    ]
+    return marked[0].unionByName(marked[1], allowMissingColumns=True)
 
 
 def _trades_of(batch: DataFrame) -> DataFrame:
-    return batch.where("account_id IS NOT NULL").withColumn(
-        "cost_cents", F.col("quantity") * F.col("price_cents")
-    )
+    return batch.where(F.col(_IS_TRADE)).withColumn("cost_cents", F.col("quantity") * F.col("price_cents"))
 
 
 def _quotes_of(batch: DataFrame) -> DataFrame:
-    return batch.where("account_id IS NULL").withColumn(
-        "spread_cents", F.col("ask_cents") - F.col("bid_cents")
-    )
+    return batch.where(~F.col(_IS_TRADE)).withColumn("spread_cents", F.col("ask_cents") - F.col("bid_cents"))
 
 
 _POSITION = merged.columns(
