@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -43,7 +44,6 @@ class FileFeed:
     def __init__(self, directory: Path, form: str = "parquet") -> None:
         self._directory = directory
         self._form = form
-        self._written: dict[str, int] = {}
 
     def write(self, topic: Topic, events: pa.Table) -> None:
         """See `Feed`.
@@ -61,15 +61,15 @@ class FileFeed:
     def _write(self, topic: Topic, events: pa.Table) -> None:
         directory = self._directory / topic.name
         directory.mkdir(parents=True, exist_ok=True)
-        number = self._written.get(topic.name, len(list(directory.glob(f"*.{self._form}"))))
+        # A name is used once: what is under one that a job has read, it never reads, and others may write here.
+        name = f"{time.time_ns()}-{os.getpid()}"
         # Spark overlooks names that start with a dot, so it sees whole files only.
-        hidden = directory / f".{number:08d}"
+        hidden = directory / f".{name}"
         if self._form == "json":
             hidden.write_text("\n".join([*json_rows(events).to_pylist(), ""]), encoding="utf-8")
         else:
             pq.write_table(events, hidden, compression="none", use_dictionary=False)
-        hidden.rename(directory / f"{number:08d}.{self._form}")
-        self._written[topic.name] = number + 1
+        hidden.rename(directory / f"{name}.{self._form}")
 
 
 class EventWriter:

@@ -91,16 +91,21 @@ def test_json_rows_say_what_the_columns_say() -> None:
 
 
 @pytest.mark.parametrize("form", ["parquet", "json"])
-def test_files_are_numbered_on_from_those_that_are_there(tmp_path: Path, form: str) -> None:
-    topic = TOPICS[0]
-    for first in (0, 10):
-        feed = FileFeed(tmp_path, form)
-        feed.write(topic, topic.events(first, 5))
-        feed.write(topic, topic.events(first + 5, 5))
-    names = sorted(file.name for file in (tmp_path / topic.name).iterdir())
-    assert names == [f"{number:08d}.{form}" for number in range(4)]
-    if form == "parquet":
-        assert pq.read_table(tmp_path / topic.name / "00000002.parquet").equals(topic.events(10, 5))
+def test_a_name_of_a_file_is_used_once(tmp_path: Path, form: str) -> None:
+    """A job that has read a file of some name reads no other one of it."""
+    topic, names = TOPICS[0], list[str]()
+    feeds = [FileFeed(tmp_path, form), FileFeed(tmp_path, form)]
+    for feed in [*feeds, *feeds, FileFeed(tmp_path, form)]:
+        feed.write(topic, topic.events(len(names) * 5, 5))
+        (file,) = (tmp_path / topic.name).iterdir()
+        if form == "parquet":
+            assert pq.read_table(file).equals(topic.events(len(names) * 5, 5))
+        names.append(file.name)
+        # As who cleans up does.
+        file.unlink()
+    assert len(set(names)) == len(names)
+    assert names == sorted(names)
+    assert all(name.endswith(f".{form}") for name in names)
 
 
 class _Feed:
