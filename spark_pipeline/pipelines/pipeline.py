@@ -194,4 +194,9 @@ def _table(directory: Path, store: str) -> pa.Table:
         raise InvalidInput(
             f"The directory of tables has no file {file.name}: put it there, or leave the directory out."
         )
-    return pq.read_table(file)
+    try:
+        return pq.read_table(file)
+    except (OSError, pa.ArrowException) as error:
+        raise InvalidInput(
+            f"The file {file.name} in the directory of tables cannot be read as a Parquet file: put a whole one there."
+        ) from error

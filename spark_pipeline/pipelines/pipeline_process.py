@@ -9,6 +9,10 @@ from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 from rich.console import Console
 
 from engine.errors import InvalidInput, LivestateError, Unavailable
@@ -19,10 +23,18 @@ from spark_pipeline.kafka_jars import connector_jars
 from spark_pipeline.pipelines.asking import Asker, HostProcess
 from spark_pipeline.pipelines.feeding import EventWriter, Feed, Feeder, FileFeed
 from spark_pipeline.pipelines.pipeline import Job, Pipeline, Source, start_pipeline
-from spark_pipeline.pipelines.running import LOCAL_MASTER, Stop, end, run_until, start_session
+from spark_pipeline.pipelines.running import (
+    LOCAL_MASTER,
+    Stop,
+    end,
+    failure_reason,
+    run_until,
+    start_session,
+)
 from spark_pipeline.pipelines.sources import FileSource, KafkaSource, RateSource
 
 _BROKER_SECONDS = 15.0
+_NO_TOPIC = "UnknownTopicOrPartitionException"
 _JARS_SETTINGS = ("spark.jars", "spark.jars.packages")
 
 
@@ -126,7 +138,7 @@ def _run(options: PipelineOptions, stop: Stop, resources: ExitStack) -> None:
         options.tables,
         options.seed,
     )
-    query = start_pipeline(spark, pipeline, job)
+    query = _start(spark, pipeline, job)
     with (
         Feeder(
             EventWriter(feed, pipeline.topics, options.rate, options.seed),
@@ -139,10 +151,29 @@ def _run(options: PipelineOptions, stop: Stop, resources: ExitStack) -> None:
     # The rate source never has nothing more.
     failure = end(stop, spark, query, catch_up=options.source != "rate")
     if failure is not None:
-        raise Unavailable(failure)
+        raise Unavailable(_explained(failure, options))
     # Who ends all processes of the job at once ends the host, too.
     if asker is not None and host is not None and not (stop.asked.is_set() and host.has_ended()):
         asker.ask("At the end")
+
+
+def _start(spark: SparkSession, pipeline: Pipeline, job: Job) -> StreamingQuery:
+    try:
+        return start_pipeline(spark, pipeline, job)
+    except (Py4JJavaError, PySparkException) as error:
+        # Of a checkpoint that cannot be written, say, or of a setting that Spark reads only now.
+        raise Unavailable(f"The streaming query did not start: {failure_reason(error)}") from error
+
+
+def _explained(failure: str, options: PipelineOptions) -> str:
+    if _NO_TOPIC not in failure:
+        return failure
+    # Kafka names no topic.
+    topics = " and ".join(topic.name for topic in options.pipeline.topics)
+    return (
+        f"The Kafka brokers do not have all topics that {options.pipeline.name} reads ({topics}): create them, "
+        "or have them made and filled with --feed."
+    )
 
 
 def _spark_settings(options: PipelineOptions) -> Mapping[str, str]:

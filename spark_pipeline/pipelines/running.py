@@ -25,8 +25,12 @@ _POLL_SECONDS = 0.25
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _NO_JAVA = "JAVA_GATEWAY_EXITED"
 _PLAN = "\n=== Streaming Query ==="
+_LINES_OF_JAVA = "\n\tat "
 _RAISED = re.compile(r"^(?:engine|pyspark)\.errors\.[\w.]+: (.+)$", re.MULTILINE)
 """The last line of a traceback: what a batch was refused with, or what Spark says of it."""
+_JAVA_FAILED = ("An error occurred while calling ", "JVM stacktrace:")
+"""Of these two one is in what PySpark says where a call of Python's ended in Java, ahead of all its causes."""
+_CAUSE = re.compile(r"^(?:Caused by)?: (?:[\w$]+\.)+[\w$]+: (.+)$", re.MULTILINE)
 _CODES = re.compile(r"^\[[A-Z_.]+\] | SQLSTATE: \w+$")
 _LOGGERS = (
     "org.apache.spark.executor.Executor",
@@ -222,7 +226,19 @@ def end(stop: Stop, spark: SparkSession, query: StreamingQuery, *, catch_up: boo
 
 
 def _end_message(error: BaseException | None) -> str:
-    # Behind the reason Spark lists the lines of Java that it passed, offsets and the plan.
-    text = str(error).partition(_PLAN)[0].partition("\n\tat ")[0].rstrip()
-    raised = _RAISED.findall(text)
-    return f"The streaming query ended: {_CODES.sub('', raised[-1]) if raised else text}"
+    return f"The streaming query ended: {failure_reason(error)}"
+
+
+def failure_reason(error: BaseException | None) -> str:
+    """Why a query has failed, or could not start, without the lines of Java and Python that it passed.
+
+    Args:
+        error: What Spark raised, or what it says of its query.
+    """
+    # Behind the reason Spark lists offsets and the plan.
+    text = str(error).partition(_PLAN)[0]
+    reason = text.partition(_LINES_OF_JAVA)[0].rstrip()
+    reasons = _RAISED.findall(reason)
+    if not reasons and any(words in reason for words in _JAVA_FAILED):
+        reasons = _CAUSE.findall(text)
+    return _CODES.sub("", reasons[-1].rstrip()) if reasons else reason

@@ -4,6 +4,7 @@ are the same events everywhere.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,12 +14,15 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  the name that PySpark's own documentation gives it
 
+from engine.errors import Unavailable
 from spark_pipeline.pipelines.draws import Draws
 from spark_pipeline.pipelines.pipeline import Topic
 from spark_pipeline.type_mapping import arrow_schema
 
 REMOVED = "removed"
 """Column of a compacted topic that says which rows are tombstones."""
+_SIGNS = re.compile(r"[\\{}\[\]*?]")
+"""What Spark takes for a pattern of names in a path, unless a backslash stands before."""
 
 
 @dataclass(frozen=True)
@@ -73,14 +77,23 @@ class FileSource:
     files_per_batch: int | None = None
 
     def read(self, spark: SparkSession, topic: Topic) -> DataFrame:
-        """See `Source`."""
+        """See `Source`.
+
+        Raises:
+            Unavailable: The directory is not there, and cannot be made.
+        """
         directory = self.directory / topic.name
-        # Spark wants it to be there.
-        directory.mkdir(parents=True, exist_ok=True)
+        try:
+            # Spark wants it to be there.
+            directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise Unavailable(
+                f"The directory {directory}, where events appear, cannot be made: {error.strerror}."
+            ) from error
         reader = spark.readStream.schema(topic.columns).format(self.form)
         if self.files_per_batch is not None:
             reader = reader.option("maxFilesPerTrigger", self.files_per_batch)
-        return reader.load(str(directory))
+        return reader.load(_SIGNS.sub(r"\\\g<0>", str(directory.absolute())))
 
 
 @dataclass(frozen=True)

@@ -113,6 +113,23 @@ def test_two_topics_make_one_epoch_and_the_same_answers_as_files(
     assert [set(commit.stores) for commit in commits(uri, pipeline.name)] == [{"positions", "prices"}] * 2
 
 
+def test_topics_that_are_missing_are_named(kafka: str) -> None:
+    command = [sys.executable, "-m", "flight_server.cli.main", "pipeline", "movie_ratings"]
+    done = subprocess.run(
+        [*command, "--source", "kafka", "--bootstrap", kafka],
+        cwd=_ROOT,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == (
+        "Error: The Kafka brokers do not have all topics that movie_ratings reads (ratings): create them, or "
+        "have them made and filled with --feed."
+    )
+
+
 def test_a_message_without_a_value_removes_its_key(spark: SparkSession, kafka: str, tmp_path: Path) -> None:
     titles = Topic("titles", "song_id bigint, title string", key="song_id", make=lambda draws: {})
     create_topic(kafka, titles.name, partitions=1, settings={"cleanup.policy": "compact"})

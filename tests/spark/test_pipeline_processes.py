@@ -84,6 +84,18 @@ def test_a_line_that_is_no_event_ends_a_job_with_one_sentence(tmp_path: Path) ->
     assert not [line for line in done.stderr.splitlines() if "Traceback" in line or "\tat " in line]
 
 
+def test_a_job_that_cannot_start_says_why_in_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    command = [*COMMAND, "event_counts", "--checkpoint", str(tmp_path / "file")]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == (
+        "Error: The streaming query did not start: Destination exists and is not a directory: "
+        f"{tmp_path / 'file'}"
+    )
+    assert "Traceback" not in done.stderr
+
+
 # The demo is ended in the other ways.
 @pytest.mark.parametrize("words", ["After", "Ask it yourself"], ids=["as it answers", "as it starts"])
 def test_who_ends_all_processes_at_once_hears_no_complaints(tmp_path: Path, words: str) -> None:

@@ -9,15 +9,19 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812  the name that PySpark's own documentation gives it
 
 from engine.changelog import Changelog
+from engine.errors import InvalidInput, Unavailable
 from engine.model.schema import GroupName
 from spark_pipeline.pipelines.catalogue import PIPELINES
 from spark_pipeline.pipelines.feeding import FileFeed
 from spark_pipeline.pipelines.music_charts import counted_plays
 from spark_pipeline.pipelines.pipeline import Job, Pipeline, start_pipeline
+from spark_pipeline.pipelines.running import failure_reason
 from spark_pipeline.pipelines.sources import FileSource, RateSource
 from spark_pipeline.pipelines.text_lookup import text_lookup
 from tests.spark.recomputed import RECOMPUTED, check_answers
@@ -49,6 +53,56 @@ def test_answers_are_those_of_a_recomputation(spark: SparkSession, tmp_path: Pat
     source = FileSource(tmp_path / "events", form, files_per_batch=1)
     run_to_the_end(spark, pipeline, Job(source, uri, str(tmp_path / "checkpoint")))
     check_answers(pipeline, uri, events, tmp_path / "hosts")
+
+
+@pytest.mark.parametrize("name", ["ev[1]{a,b}*?", "back\\slash", "blank %20#ü,^-!]"])
+def test_a_directory_of_events_has_any_name(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    pipeline = PIPELINES["event_counts"]
+    (topic,) = pipeline.topics
+    FileFeed(tmp_path / name).write(topic, topic.events(0, 500))
+    uri = (tmp_path / "changelog").as_uri()
+    run_to_the_end(spark, pipeline, Job(FileSource(tmp_path / name), uri, str(tmp_path / "checkpoint")))
+    with hosts_of(uri, tmp_path / "hosts") as cluster:
+        assert rows_of(cluster, "SELECT sum(readings) AS n FROM sensor_readings") == [{"n": 500}]
+
+
+def test_a_trade_without_an_account_is_no_quote(spark: SparkSession, tmp_path: Path) -> None:
+    pipeline = PIPELINES["risk"]
+    trades, quotes = pipeline.topics
+    feed = FileFeed(tmp_path / "events")
+    feed.write(quotes, quotes.events(0, 80))
+    events = trades.events(0, 10)
+    place = events.schema.get_field_index("account_id")
+    feed.write(trades, events.set_column(place, "account_id", pa.nulls(10, pa.int64())))
+    job = Job(FileSource(tmp_path / "events"), (tmp_path / "log").as_uri(), str(tmp_path / "checkpoint"))
+    with pytest.raises(StreamingQueryException) as failed:
+        run_to_the_end(spark, pipeline, job)
+    assert failure_reason(failed.value).startswith(
+        "Store positions, batch 0: the key column account_id is null"
+    )
+
+
+def test_why_a_job_fails_is_said_without_lines_of_java(spark: SparkSession, tmp_path: Path) -> None:
+    pipeline, uri = PIPELINES["event_counts"], (tmp_path / "changelog").as_uri()
+    (tmp_path / "events" / "readings").mkdir(parents=True)
+    damaged = tmp_path / "events" / "readings" / "damaged.parquet"
+    damaged.write_text("damaged")
+    source = FileSource(tmp_path / "events")
+    with pytest.raises(StreamingQueryException) as failed:
+        run_to_the_end(spark, pipeline, Job(source, uri, str(tmp_path / "checkpoint")))
+    assert failure_reason(failed.value) == f"file:{damaged} is not a Parquet file (length is too low: 7)"
+    with pytest.raises(Py4JJavaError) as refused:
+        start_pipeline(spark, pipeline, Job(source, uri, str(damaged)))
+    assert failure_reason(refused.value) == f"Destination exists and is not a directory: {damaged}"
+    with pytest.raises(Unavailable, match="where events appear, cannot be made: Not a directory"):
+        start_pipeline(spark, pipeline, Job(FileSource(damaged), uri, str(tmp_path / "other")))
+
+
+def test_tables_that_are_damaged_are_named(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "players.parquet").write_text("damaged")
+    job = Job(RateSource(), (tmp_path / "log").as_uri(), str(tmp_path / "checkpoint"), tables=tmp_path)
+    with pytest.raises(InvalidInput, match=r"The file players\.parquet in the directory of tables cannot be"):
+        start_pipeline(spark, PIPELINES["leaderboard"], job)
 
 
 def test_every_question_has_an_answer() -> None:
