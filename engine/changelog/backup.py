@@ -15,6 +15,7 @@ digest of the one before it.
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Collection, Generator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -627,17 +628,27 @@ class _Marks:
     def write(self, mark: Mark) -> None:
         """Write a mark that counts from here on, and delete those before it."""
         numbers = self._numbers()
+        path = mark_path(max(numbers, default=0) + 1)
         document = {
             "format": MARK_FORMAT,
             "identity": mark.identity,
             "epochs": mark.epochs,
             "finished_at": mark.finished_at,
             "restored": mark.restored,
+            # Tells this mark from one that another copy writes at the same time.
+            "nonce": secrets.token_hex(8),
         }
         data = pa.py_buffer(seal(json.dumps(document, indent=1).encode()))
-        if not self._objects.create(mark_path(max(numbers, default=0) + 1), [data]):
+        if not self._objects.create(path, [data]) and not self._has(path, data):
             raise Unavailable("Somebody else is writing the same copy: let one of you finish.")
         self._objects.delete([mark_path(number) for number in numbers])
+
+    def _has(self, path: str, data: pa.Buffer) -> bool:
+        """Whether a mark is there that was written all the same. A request whose answer was lost is sent
+        again, and answered that there is an object.
+        """
+        found = self._objects.get(path)
+        return found is not None and found.equals(data)
 
     def delete(self) -> None:
         """Delete all marks."""

@@ -594,6 +594,28 @@ def test_two_copies_to_one_place(local: Changelog) -> None:
     assert finished_mark(backup) is not None
 
 
+class RepeatingObjects(LocalObjects):
+    """Every request to create something is sent again, as the answer to it is lost: then it is there."""
+
+    def create(self, path: str, chunks: Sequence[pa.Buffer]) -> bool:
+        super().create(path, chunks)
+        return False
+
+
+def test_a_copy_to_a_place_whose_answers_are_lost(local: Changelog, tmp_path: Path) -> None:
+    append(local, [1, 2])
+    backup = Changelog("memory://", {}, RepeatingObjects(tmp_path / "backup"))
+    back_up_all(local, backup)
+    place = Changelog("memory://", {}, RepeatingObjects(tmp_path / "restored"))
+    restore_all(backup, place)
+    assert content(place) == content(local)
+    append(local, [3])
+    back_up_all(local, backup)
+    place = Changelog("memory://", {}, RepeatingObjects(tmp_path / "again"))
+    restore_all(backup, place)
+    assert content(place) == content(local)
+
+
 class PlaceBeingRestored(StoppingObjects):
     """A place where somebody else does something before each write of a restore."""
 
