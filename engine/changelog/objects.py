@@ -302,6 +302,9 @@ def open_objects(uri: str, options: Mapping[str, str]) -> Objects:
             f"The changelog URI must be a path or start with one of {', '.join(s + '://' for s in SCHEMES)}, "
             f"unlike {uri!r}."
         )
+    if parts.scheme and ("?" in uri or "#" in uri):
+        # What stands behind these is no part of a path: the URI would be that of another changelog.
+        raise InvalidInput(f"The changelog URI must have %3F for ? and %23 for #, unlike {uri!r}.")
     if parts.scheme in ("", "file", "memory") and options:
         raise InvalidInput(
             f"A changelog at {parts.scheme or 'file'}:// takes no options, and {', '.join(sorted(options))} "
@@ -310,12 +313,7 @@ def open_objects(uri: str, options: Mapping[str, str]) -> Objects:
     if not parts.scheme:
         return _local_objects(uri, Path(uri).absolute())
     if parts.scheme == "file":
-        if (
-            parts.netloc not in ("", "localhost")
-            or not parts.path.startswith("/")
-            or parts.query
-            or parts.fragment
-        ):
+        if parts.netloc not in ("", "localhost") or not parts.path.startswith("/"):
             raise InvalidInput(
                 f"A file URI needs an absolute path, as in file:///var/lib/livestate, unlike {uri!r}."
             )
