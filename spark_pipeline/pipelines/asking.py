@@ -14,15 +14,16 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from engine.errors import LivestateError
+from engine.errors import LivestateError, Unavailable
 from engine.processes.supervisor import ChildProcess
 from flight_server.client.connection import Connection
 from flight_server.client.connection_options import ConnectionOptions
-from spark_pipeline.addresses import LOOPBACK
+from spark_pipeline.addresses import LOOPBACK, answers
 from spark_pipeline.pipelines.pipeline import Pipeline, Question
 
 ASK_SECONDS = 5.0
 _SHOWN_ROWS = 10
+_PROBE_SECONDS = 1.0
 
 
 class HostProcess:
@@ -47,15 +48,29 @@ class HostProcess:
         ]
         self._command = [sys.executable, *serve, "--address", LOOPBACK, "--port", str(port)]
         self._log = directory / "host.log"
+        self._place = f"{LOOPBACK}:{port}"
         self.uri = f"grpc://{LOOPBACK}:{port}"
 
     def __enter__(self) -> HostProcess:
+        """Start it.
+
+        Raises:
+            Unavailable: The port is taken: whoever has it would be asked in place of the host.
+        """
+        if answers(self._place, _PROBE_SECONDS):
+            raise Unavailable(
+                f"Something else serves {self._place} already: stop it, or choose another --port, or none."
+            )
         self._process = ChildProcess.start("The host", self._command, self._log)
         return self
 
     def has_ended(self) -> bool:
         """Whether it runs no longer."""
         return self._process.has_ended()
+
+    def failure(self) -> str | None:
+        """How it ended by itself, as a sentence; None while it runs."""
+        return self._process.failure()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -70,12 +85,20 @@ class Asker:
         pipeline: Whose questions.
         host: How the host is reached.
         console: Where to print.
+        process: The host, where it is a process of the job's.
     """
 
-    def __init__(self, pipeline: Pipeline, host: ConnectionOptions, console: Console) -> None:
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        host: ConnectionOptions,
+        console: Console,
+        process: HostProcess | None = None,
+    ) -> None:
         self._pipeline = pipeline
         self._host = host
         self._console = console
+        self._process = process
         self._next = ASK_SECONDS
 
     def __call__(self, seconds: float) -> None:
@@ -91,6 +114,10 @@ class Asker:
     def ask(self, title: str) -> None:
         """Ask all questions now; those whose store is not there yet have no answer."""
         self._console.rule(title)
+        failure = None if self._process is None else self._process.failure()
+        if failure is not None:
+            self._console.print(f"No answer: {failure}")
+            return
         try:
             with Connection(self._host) as connection:
                 for question in self._pipeline.questions:

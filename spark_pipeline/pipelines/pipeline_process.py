@@ -121,7 +121,7 @@ def _run(options: PipelineOptions, stop: Stop, resources: ExitStack) -> None:
     if options.serve:
         host = resources.enter_context(HostProcess(changelog, scratch, options.port or free_port()))
         notify = replace(notify, uris=(*notify.uris, host.uri))
-        asker = Asker(pipeline, notify.with_uri(host.uri), console)
+        asker = Asker(pipeline, notify.with_uri(host.uri), console, host)
         console.print(
             f'Ask it yourself: livestate sql --uri {host.uri} "{pipeline.questions[0].sql}"',
             soft_wrap=True,
