@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from itertools import pairwise
 from typing import Protocol
 
 from engine.errors import InvalidInput
@@ -34,6 +33,7 @@ from engine.sql.lexer import (
     comment_end,
     dollar_end,
 )
+from engine.sql.literals import lift
 from engine.sql.text import SourceText
 from engine.sql.tokens import lexer_of
 from engine.sql.versions import AsOfClause, AsOfParameter
@@ -136,7 +136,7 @@ def take_as_of(text: str, dialect: str = "duckdb") -> AsOfText:
         return AsOfText(text, marked=text)
     marked = text
     if _MARKED_CLAUSE.search(plain):
-        marked = _number_parameters(text, lexer)
+        marked = lift(text, dialect, lists=False).source.text
         plain = _without_comments(marked, lexer) if has_comments else marked
     return replace(_Taker(marked, plain, lexer).run(), marked=marked)
 
@@ -146,11 +146,9 @@ class _Lexer(Protocol):
 
     Attributes:
         pattern: Matches the next one, or the beginning of a comment or string.
-        sign: What parameters begin with.
     """
 
     pattern: re.Pattern[str]
-    sign: str
 
     def skipped_end(self, text: str, found: re.Match[str]) -> int | None:
         """Where a comment, or a string that is no token here, ends; None for a token."""
@@ -163,7 +161,6 @@ class _DuckDBLexer:
     """DuckDB's tokens."""
 
     pattern = _DUCKDB_TOKENS
-    sign = "$"
 
     def skipped_end(self, text: str, found: re.Match[str]) -> int | None:
         match found.lastgroup:
@@ -181,9 +178,6 @@ class _DuckDBLexer:
 
 class _OtherLexer:
     """Tokens of another dialect."""
-
-    sign = "@"
-    """Not all of them read `$1` as a parameter."""
 
     def __init__(self, lexer: DialectLexer) -> None:
         self.pattern = _tokens_of(lexer)
@@ -204,18 +198,6 @@ def _tokens_of(lexer: DialectLexer) -> re.Pattern[str]:
     return re.compile(
         rf"{lexer.special}|(?P<clause>(?i:{_CLAUSE}))|(?P<word>(?!\d){lexer.word}){behind_words}", re.DOTALL
     )
-
-
-def _number_parameters(text: str, lexer: _Lexer) -> str:
-    """A text with numbers for its parameter marks."""
-    offsets = [
-        found.start() for found in _tokens(text, lexer) if found.lastgroup == "other" and found[0] == "?"
-    ]
-    parts = [
-        f"{text[start + 1 : stop]}{lexer.sign}{number}"
-        for number, (start, stop) in enumerate(pairwise([-1, *offsets]), 1)
-    ]
-    return "".join([*parts, text[offsets[-1] + 1 :]]) if offsets else text
 
 
 def _tokens(text: str, lexer: _Lexer) -> Iterator[re.Match[str]]:

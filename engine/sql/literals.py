@@ -50,14 +50,14 @@ _STRING = r"'[^']*(?:''[^']*)*'"
 _SKIPPED = re.compile(
     rf"""(?P<lift>\bIN\s*\(|\(\s*VALUES\s*(?=\())
     |(?P<strange>\b[a-zA-Z]&?'|{DOLLAR_MARK}|{COMMENT_MARK})
-    |(?P<numbered>\$\w++(?=\S))
+    |(?P<numbered>\$\w++)
     |(?P<mark>\?)
     |{STRING}|{QUOTED_NAME}|{LINE_COMMENT}""",
     re.VERBOSE | re.IGNORECASE,
 )
 _NOT_COUNTED = frozenset({None, "string", "quoted", "line_comment"})
 _ESCAPE_STRING = re.compile(ESCAPE_STRING, re.IGNORECASE | re.DOTALL)
-_DOLLAR_NUMBER = r"(?P<numbered>\$\w*+(?=\S))"
+_DOLLAR_NUMBER = r"(?P<numbered>\$\w*+)"
 _ITEM = rf"(?:-?\d+|{_STRING}|NULL)"
 _INTEGERS = re.compile(r"[-0-9, \t\n\r\f\v]++(?=\))")
 """What may be a list of integers; whether it is, is told by who reads them, in a fraction of the time."""
@@ -186,8 +186,8 @@ def lift(text: str, dialect: str, *, lists: bool = True) -> LiftedText:
         lists: Whether to lift lists.
 
     Returns:
-        The lifted text. Parameter marks have become `$1`, `$2`, …; in other dialects `@1`, `@2`, …, as many
-        of these read `$1` as a name.
+        The lifted text. Parameter marks have become `$1`, `$2`, …, each one above the highest before it, as
+        in DuckDB; in other dialects `@1`, `@2`, …, as many of these read `$1` as a name.
 
     Raises:
         LimitExceeded: It has too many parameters, or is too long.
@@ -200,6 +200,12 @@ def lift(text: str, dialect: str, *, lists: bool = True) -> LiftedText:
         return _Lifter(text, lists, "$").run(_SKIPPED)
     lexer = lexer_of(dialect)
     return _Lifter(text, False, "@", lexer).run(_marks_of(lexer))
+
+
+def _number_of(parameter: str) -> int:
+    """The number of a `$1`; 0 for a name, and for what no statement can have."""
+    digits = parameter[1:]
+    return int(digits) if digits.isdecimal() and len(digits) <= len(str(MAX_PARAMETERS)) else 0
 
 
 @cache
@@ -218,7 +224,7 @@ class _Lifter:
         self._sign = sign
         self._lexer = lexer
         self._found: list[LiteralList] = []
-        self._marks = 0
+        self._marks = self._highest = 0
         self._parts: list[str] = []
         self._length = 0
         self._copied = 0
@@ -235,9 +241,11 @@ class _Lifter:
                 self._marks += 1
                 if self._marks > MAX_PARAMETERS:
                     raise too_many_parameters_error()
+                self._highest += 1
                 # A `?` may touch a following digit or word, and `$1` must not.
-                self._replace(found.start(), found.end(), f" {self._sign}{self._marks} ")
+                self._replace(found.start(), found.end(), f" {self._sign}{self._highest} ")
             elif found.lastgroup == "numbered":
+                self._highest = max(self._highest, _number_of(found[0]))
                 # sqlglot takes what is between two dollars for the mark of a string, blanks aside.
                 self._replace(found.start(), found.end(), f"{found[0]} ")
             elif found.lastgroup == "lift" and self._lists:

@@ -180,7 +180,7 @@ def test_a_moment_may_be_a_parameter_in_other_dialects(dialect: str) -> None:
     text = "SELECT ?, '?', k FROM plays AS OF TIMESTAMP ? WHERE k = ?"
     taken = take_as_of(text, dialect)
     assert [clause.as_of for clause in taken.clauses] == [AsOfParameter("2")]
-    assert taken.text == "SELECT @1, '?', k FROM plays                    WHERE k = @3"
+    assert " ".join(taken.text.split()) == "SELECT @1 , '?', k FROM plays WHERE k = @3"
     assert parse(lift(taken.text, dialect), dialect).tree is not None
 
 
@@ -248,35 +248,40 @@ def test_mistakes(text: str, message: str, column: int) -> None:
     [
         (
             "SELECT * FROM plays AS OF TIMESTAMP $at WHERE k = $k",
-            "SELECT * FROM plays                     WHERE k = $k",
+            "SELECT * FROM plays WHERE k = $k",
             ["at"],
         ),
         (
             "SELECT ? FROM plays AS OF TIMESTAMP ? WHERE k = ?",
-            "SELECT $1 FROM plays                    WHERE k = $3",
+            "SELECT $1 FROM plays WHERE k = $3",
             ["2"],
         ),
         (
             "SELECT '?' FROM plays AT (TIMESTAMP => ?) -- ?",
-            "SELECT '?' FROM plays                      -- ?",
+            "SELECT '?' FROM plays -- ?",
             ["1"],
         ),
         (
             "SELECT ? /* ? */ FROM plays AS /* ? */ OF TIMESTAMP /**/ ? -- ?",
-            "SELECT $1 /* ? */ FROM plays                                 -- ?",
+            "SELECT $1 /* ? */ FROM plays -- ?",
             ["2"],
         ),
         (
             "SELECT * FROM plays AS OF TIMESTAMP ?, plays AS OF TIMESTAMP ?",
-            "SELECT * FROM plays                   , plays                   ",
+            "SELECT * FROM plays , plays",
             ["1", "2"],
+        ),
+        (
+            "SELECT $2, ? FROM plays AS OF TIMESTAMP ? WHERE k = $1",
+            "SELECT $2 , $3 FROM plays WHERE k = $1",
+            ["4"],
         ),
     ],
 )
 def test_a_moment_may_be_a_parameter(text: str, rest: str, names: list[str]) -> None:
     taken = take_as_of(text)
-    assert taken.text == rest
-    assert len(taken.marked) == len(rest)
+    assert taken.text.split() == rest.split()
+    assert len(taken.marked) == len(taken.text)
     assert [clause.as_of for clause in taken.clauses] == [AsOfParameter(name) for name in names]
 
 

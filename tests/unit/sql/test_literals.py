@@ -83,6 +83,28 @@ def test_marks_are_numbered_outside_of_strings() -> None:
     assert lift("SELECT ?, 'it\\'s ?', `?`, ?", "spark").source.text == "SELECT  @1 , 'it\\'s ?', `?`,  @2 "
 
 
+@given(
+    marks=st.lists(
+        st.sampled_from(["?", "?", "$1", "$2", "$3", "'$9'", "/* $9 */ $1"]), min_size=1, max_size=6
+    )
+)
+def test_marks_are_numbered_as_the_engine_numbers_them(
+    connection: duckdb.DuckDBPyConnection, marks: list[str]
+) -> None:
+    """Each is one above the highest number so far."""
+    text = f"SELECT {', '.join(marks)}"
+
+    def answer(sql: str, values: list[str]) -> object:
+        try:
+            return connection.execute(sql, values).fetchall()
+        except duckdb.Error:
+            return None
+
+    for count in range(8):
+        values = [f"value {number}" for number in range(1, count + 1)]
+        assert answer(lift(text, "duckdb").source.text, values) == answer(text, values)
+
+
 ITEMS = {
     "int": st.one_of(st.integers(-(2**63), 2**63 - 1), st.integers(-9, 9)).map(str),
     "text": st.text(st.sampled_from("a'(),é😀 \n-0N"), max_size=5).map(
