@@ -91,24 +91,27 @@ class FileRecount(Recount):
     """Counts the files of events.
 
     Args:
-        directory: Where the generator writes files, numbered from 0.
+        directory: Where the generator writes files.
         songs: The catalogue, `song_id` counting from 1.
     """
 
     def __init__(self, directory: Path, songs: pa.Table) -> None:
         super().__init__(songs)
         self._directory = directory
-        self._next_file = 0
         self._files: deque[tuple[Path, int]] = deque()
+        self._known: set[Path] = set()
 
     def advance(self) -> None:
         """Count the files that have appeared since the last call."""
-        while (file := self._directory / f"{self._next_file:08d}.parquet").exists():
-            self.count(pq.read_table(file, columns=["song_id", "duration_seconds", "event_time"]))
-            self._files.append((file, self.counted))
-            self._next_file += 1
+        for file in sorted(self._directory.glob("*.parquet")):
+            if file not in self._known:
+                self.count(pq.read_table(file, columns=["song_id", "duration_seconds", "event_time"]))
+                self._files.append((file, self.counted))
+                self._known.add(file)
 
     def drop(self, visible: int) -> None:
         """Delete files; the job counts them in their order."""
         while len(self._files) > FILES_KEPT and self._files[FILES_KEPT][1] <= visible:
-            self._files.popleft()[0].unlink()
+            file, _ = self._files.popleft()
+            file.unlink()
+            self._known.remove(file)

@@ -622,17 +622,17 @@ SELECT (any_value(DISTINCT n)) IS NOT NULL FROM plays
 ;;
 SELECT ok, (any_value(ALL n)) IS NOT NULL FROM plays GROUP BY ok
 ;;
-SELECT (first(DISTINCT n)) IS NOT NULL FROM plays
+SELECT (first(DISTINCT k)) IS NOT NULL FROM plays
 ;;
-SELECT ok, (first(ALL n)) IS NOT NULL FROM plays GROUP BY ok
+SELECT ok, (first(ALL k)) IS NOT NULL FROM plays GROUP BY ok
 ;;
-SELECT (last(DISTINCT n)) IS NOT NULL FROM plays
+SELECT (last(DISTINCT k)) IS NOT NULL FROM plays
 ;;
-SELECT ok, (last(ALL n)) IS NOT NULL FROM plays GROUP BY ok
+SELECT ok, (last(ALL k)) IS NOT NULL FROM plays GROUP BY ok
 ;;
-SELECT (arbitrary(DISTINCT n)) IS NOT NULL FROM plays
+SELECT (arbitrary(DISTINCT k)) IS NOT NULL FROM plays
 ;;
-SELECT ok, (arbitrary(ALL n)) IS NOT NULL FROM plays GROUP BY ok
+SELECT ok, (arbitrary(ALL k)) IS NOT NULL FROM plays GROUP BY ok
 ;;
 SELECT (mode(DISTINCT n)) IS NOT NULL FROM plays
 ;;
