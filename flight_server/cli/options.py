@@ -18,7 +18,8 @@ from engine.errors import InvalidInput
 from flight_server.cli.usage import usage_errors
 
 DEFAULT_URI = "grpc://127.0.0.1:8815"
-
+MOST_EVENTS = 1_000_000
+"""Events a second that can be asked for: more than one machine makes, and reads."""
 
 FILE = click.Path(path_type=Path, exists=True, dir_okay=False, readable=True)
 
@@ -71,15 +72,23 @@ class Size(click.ParamType[int]):
         return int(nbytes)
 
 
-class Seconds(click.FloatRange):
-    """A length of time; NaN and numbers without end are on neither side of a range's ends, or within it."""
+class Number(click.FloatRange):
+    """A number; NaN and numbers without end are on neither side of a range's ends, or within it."""
+
+    _WHAT = "number"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """The seconds that a text means."""
-        seconds: float = super().convert(value, param, ctx)
-        if not math.isfinite(seconds):
-            self.fail(f"{value!r} is no number of seconds.", param, ctx)
-        return seconds
+        """The number that a text means."""
+        number: float = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is no {self._WHAT}.", param, ctx)
+        return number
+
+
+class Seconds(Number):
+    """A length of time."""
+
+    _WHAT = "number of seconds"
 
 
 class Directory(click.Path):

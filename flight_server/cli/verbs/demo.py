@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from flight_server.cli.options import Seconds
+from flight_server.cli.options import MOST_EVENTS, Seconds
 
 _OTHER_HOSTS = ("LIVESTATE_TOKEN", "LIVESTATE_TLS_ROOTS", "LIVESTATE_USER", "LIVESTATE_PASSWORD")
 """Variables that say how other hosts are reached: the demo's own are open, on loopback."""
@@ -21,7 +21,11 @@ _OTHER_HOSTS = ("LIVESTATE_TOKEN", "LIVESTATE_TLS_ROOTS", "LIVESTATE_USER", "LIV
     help="End this long after the first chart; by default, when you press Ctrl-C.",
 )
 @click.option(
-    "--rate", default=6000, show_default=True, type=click.IntRange(1, 1_000_000), help="Play events a second."
+    "--rate",
+    default=6000,
+    show_default=True,
+    type=click.IntRange(1, MOST_EVENTS),
+    help="Play events a second.",
 )
 @click.option(
     "--hosts",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from flight_server.cli.options import FILE, Seconds, changelog_option, takes_connection, uri_option
+from flight_server.cli.options import FILE, Number, Seconds, changelog_option, takes_connection, uri_option
 from flight_server.cli.usage import usage_errors
 
 if TYPE_CHECKING:
@@ -191,7 +191,7 @@ def doctor(
 @click.command()
 @click.option(
     "--rate",
-    type=click.FloatRange(0, min_open=True),
+    type=Number(0, min_open=True),
     metavar="MIB/S",
     help="What the host reads a second at most; 32 by default, or its --scrub-rate.",
 )

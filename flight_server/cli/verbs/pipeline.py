@@ -11,6 +11,7 @@ import click
 
 from engine.processes.hidden_modules import show_pandas
 from flight_server.cli.extras import HOST, KAFKA, SPARK, check_extra
+from flight_server.cli.options import MOST_EVENTS, Number, Seconds
 from flight_server.cli.usage import open_changelog
 
 if TYPE_CHECKING:
@@ -91,7 +92,11 @@ _seed_option = click.option(
     help="Write events to the directory or the topics, too; by default if neither is named.",
 )
 @click.option(
-    "--rate", default=1000, show_default=True, type=click.IntRange(1), help="Events a second that are made."
+    "--rate",
+    default=1000,
+    show_default=True,
+    type=click.IntRange(1, MOST_EVENTS),
+    help="Events a second that are made.",
 )
 @_seed_option
 @click.option(
@@ -128,7 +133,7 @@ _seed_option = click.option(
 )
 @click.option(
     "--duration",
-    type=click.FloatRange(0, min_open=True),
+    type=Seconds(0, min_open=True),
     metavar="SECONDS",
     help="How long to run; until Ctrl-C or SIGTERM by default.",
 )
@@ -199,7 +204,7 @@ def pipeline(
     "--rate",
     default=1000.0,
     show_default=True,
-    type=click.FloatRange(0, min_open=True),
+    type=Number(0, MOST_EVENTS, min_open=True),
     help="Events a second.",
 )
 @_seed_option

@@ -13,6 +13,7 @@ from flight_server.cli.options import (
     FILE,
     Address,
     Directory,
+    Number,
     Seconds,
     Size,
     changelog_option,
@@ -144,7 +145,7 @@ _LEAST_MEMORY_BYTES = 16 << 20
 )
 @click.option(
     "--scrub-rate",
-    type=click.FloatRange(0, min_open=True),
+    type=Number(0, min_open=True),
     metavar="MIB/S",
     help="MiB a second that --scrub-every reads at most; 32 by default.",
 )

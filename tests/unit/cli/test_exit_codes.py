@@ -83,6 +83,17 @@ def test_what_is_required_and_absent(verb: tuple[str, ...], tmp_path: Path) -> N
             assert livestate(*verb, *given).exit_code == 2, parameter.name
 
 
+@EACH
+def test_what_is_no_number(verb: tuple[str, ...], tmp_path: Path) -> None:
+    command = VERBS[verb]
+    given = _required_arguments(command, tmp_path)
+    for option in command.params:
+        if isinstance(option.type, (click.types.IntRange, click.types.FloatRange)):
+            for value in ("nan", "inf", "one"):
+                refused = livestate(*verb, *given, option.opts[0], value)
+                assert (refused.exit_code, value in refused.stderr) == (2, True), option.name
+
+
 @pytest.mark.parametrize("verb", [verb for verb in VERBS if _option(VERBS[verb], "--uri")], ids=" ".join)
 def test_an_address_that_is_none(verb: tuple[str, ...], tmp_path: Path) -> None:
     given = _required_arguments(VERBS[verb], tmp_path)
