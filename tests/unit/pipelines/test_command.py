@@ -70,7 +70,7 @@ def test_help_teaches_all_sources() -> None:
             1,
             "'broker' is no address; write it as host:port",
         ),
-        (["risk", "--rate", "0"], 2, "0 is not in the range x>=1"),
+        (["risk", "--rate", "0"], 2, "0 is not in the range 1<=x<=1000000"),
     ],
 )
 def test_impossible_wishes_are_refused(
