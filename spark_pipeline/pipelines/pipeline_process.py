@@ -151,7 +151,7 @@ def _run(options: PipelineOptions, stop: Stop, resources: ExitStack) -> None:
     # The rate source never has nothing more.
     failure = end(stop, spark, query, catch_up=options.source != "rate")
     if failure is not None:
-        raise Unavailable(_explained(failure, options))
+        raise Unavailable(_failure_sentence(failure, options))
     # Who ends all processes of the job at once ends the host, too.
     if asker is not None and host is not None and not (stop.asked.is_set() and host.has_ended()):
         asker.ask("At the end")
@@ -165,7 +165,7 @@ def _start(spark: SparkSession, pipeline: Pipeline, job: Job) -> StreamingQuery:
         raise Unavailable(f"The streaming query did not start: {failure_reason(error)}") from error
 
 
-def _explained(failure: str, options: PipelineOptions) -> str:
+def _failure_sentence(failure: str, options: PipelineOptions) -> str:
     if _NO_TOPIC not in failure:
         return failure
     # Kafka names no topic.
