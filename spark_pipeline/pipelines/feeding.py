@@ -61,7 +61,7 @@ class FileFeed:
     def _write(self, topic: Topic, events: pa.Table) -> None:
         directory = self._directory / topic.name
         directory.mkdir(parents=True, exist_ok=True)
-        # A name is used once: what is under one that a job has read, it never reads, and others may write here.
+        # A name is used once: a job reads nothing under one that it has read, and others may write here.
         name = f"{time.time_ns()}-{os.getpid()}"
         # Spark overlooks names that start with a dot, so it sees whole files only.
         hidden = directory / f".{name}"

@@ -198,5 +198,6 @@ def _table(directory: Path, store: str) -> pa.Table:
         return pq.read_table(file)
     except (OSError, pa.ArrowException) as error:
         raise InvalidInput(
-            f"The file {file.name} in the directory of tables cannot be read as a Parquet file: put a whole one there."
+            f"The file {file.name} in the directory of tables cannot be read as a Parquet file: put a whole "
+            "one there."
         ) from error

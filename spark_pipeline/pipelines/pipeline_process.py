@@ -171,8 +171,8 @@ def _failure_sentence(failure: str, options: PipelineOptions) -> str:
     # Kafka names no topic.
     topics = " and ".join(topic.name for topic in options.pipeline.topics)
     return (
-        f"The Kafka brokers do not have all topics that {options.pipeline.name} reads ({topics}): create them, "
-        "or have them made and filled with --feed."
+        f"The Kafka brokers do not have all topics that {options.pipeline.name} reads ({topics}): create "
+        "them, or have them made and filled with --feed."
     )
 
 

@@ -29,7 +29,7 @@ _LINES_OF_JAVA = "\n\tat "
 _RAISED = re.compile(r"^(?:engine|pyspark)\.errors\.[\w.]+: (.+)$", re.MULTILINE)
 """The last line of a traceback: what a batch was refused with, or what Spark says of it."""
 _JAVA_FAILED = ("An error occurred while calling ", "JVM stacktrace:")
-"""Of these two one is in what PySpark says where a call of Python's ended in Java, ahead of all its causes."""
+"""One of these is in what PySpark says where a call of Python's ended in Java, ahead of all its causes."""
 _CAUSE = re.compile(r"^(?:Caused by)?: (?:[\w$]+\.)+[\w$]+: (.+)$", re.MULTILINE)
 _CODES = re.compile(r"^\[[A-Z_.]+\] | SQLSTATE: \w+$")
 _LOGGERS = (

@@ -5,7 +5,6 @@ stores against.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import deque
 from pathlib import Path
 
 import numpy as np
@@ -98,20 +97,18 @@ class FileRecount(Recount):
     def __init__(self, directory: Path, songs: pa.Table) -> None:
         super().__init__(songs)
         self._directory = directory
-        self._files: deque[tuple[Path, int]] = deque()
-        self._known: set[Path] = set()
+        self._plays_up_to: dict[Path, int] = {}
 
     def advance(self) -> None:
         """Count the files that have appeared since the last call."""
         for file in sorted(self._directory.glob("*.parquet")):
-            if file not in self._known:
+            if file not in self._plays_up_to:
                 self.count(pq.read_table(file, columns=["song_id", "duration_seconds", "event_time"]))
-                self._files.append((file, self.counted))
-                self._known.add(file)
+                self._plays_up_to[file] = self.counted
 
     def drop(self, visible: int) -> None:
         """Delete files; the job counts them in their order."""
-        while len(self._files) > FILES_KEPT and self._files[FILES_KEPT][1] <= visible:
-            file, _ = self._files.popleft()
+        done = [file for file, plays in self._plays_up_to.items() if plays <= visible]
+        for file in done[: max(0, len(done) - FILES_KEPT)]:
             file.unlink()
-            self._known.remove(file)
+            del self._plays_up_to[file]

@@ -27,7 +27,7 @@ def slot_of(sql: str) -> ParameterSlot:
     return slot
 
 
-def suggested(sql: str) -> pa.DataType | None:
+def suggested_type(sql: str) -> pa.DataType | None:
     return slot_of(sql).type
 
 
@@ -67,7 +67,7 @@ def suggested(sql: str) -> pa.DataType | None:
     ],
 )
 def test_a_column_of_a_store_that_the_place_can_read(sql: str, kind: pa.DataType) -> None:
-    assert suggested(sql) == kind
+    assert suggested_type(sql) == kind
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_a_column_of_a_store_that_the_place_can_read(sql: str, kind: pa.DataType
     ],
 )
 def test_nothing_is_suggested_where_a_name_may_mean_another_column(sql: str) -> None:
-    assert suggested(sql) is None
+    assert suggested_type(sql) is None
 
 
 WIDER = frozenset(["BIGINT", "HUGEINT", "DOUBLE", "ANY", "T", "NUMERIC"])
