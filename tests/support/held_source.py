@@ -61,11 +61,12 @@ class HeldSource:
             for name, (_, rows) in stores.items()
         }
         self._dead = {name: {number: dead[name][number] for number in self._rows[name]} for name in dead}
-        self._columns = {
-            name: column_reports(
-                pa.concat_tables([self._definitions[name].schema.empty_table(), *rows.values()])
-            )
-            for name, rows in self._rows.items()
+        self._groups = {
+            definition.group: GroupReport((ReadableEpoch(EPOCH, COMMITTED_AT),), EPOCH)
+            for definition in self._definitions.values()
+        }
+        self._stores = {
+            name: _report_of_store(self._definitions[name], rows) for name, rows in self._rows.items()
         }
         self.switches: dict[StoreName, StoreName] = {}
         self._views: dict[tuple[StoreName, tuple[PartitionId, ...]], MemoryView] = {}
@@ -130,22 +131,7 @@ class HeldSource:
         return self._views[name, numbers]
 
     def report(self) -> tuple[Mapping[GroupName, GroupReport], Mapping[StoreName, StoreReport]]:
-        groups = {
-            definition.group: GroupReport((ReadableEpoch(EPOCH, COMMITTED_AT),), EPOCH)
-            for definition in self._definitions.values()
-        }
-        stores = {
-            name: StoreReport(
-                partitions=tuple(rows),
-                rows=sum(table.num_rows for table in rows.values()),
-                bytes=sum(table.nbytes for table in rows.values()),
-                segments=len(rows),
-                stored_rows=sum(table.num_rows for table in rows.values()),
-                columns=self._columns[name],
-            )
-            for name, rows in self._rows.items()
-        }
-        return groups, stores
+        return self._groups, self._stores
 
     def complete_until(self, stores: Collection[StoreName]) -> int:
         groups, _ = self.report()
@@ -168,3 +154,15 @@ class HeldSource:
             )
             for name, report in sorted(stores.items())
         ]
+
+
+def _report_of_store(definition: StoreDefinition, rows: Rows) -> StoreReport:
+    there = pa.concat_tables([definition.schema.empty_table(), *rows.values()])
+    return StoreReport(
+        partitions=tuple(rows),
+        rows=there.num_rows,
+        bytes=there.nbytes,
+        segments=len(rows),
+        stored_rows=there.num_rows,
+        columns=column_reports(there),
+    )

@@ -20,6 +20,16 @@ def outputs_by_ordinal(ordered: exp.Expr, names: list[str]) -> list[exp.Expr]:
     return []
 
 
+def value_by_ordinal(ordered: exp.Expr, values: list[exp.Expr]) -> exp.Expr:
+    """The same key of ORDER BY; for a collation of an ordinal, that of the output's value."""
+    key = unwrap(ordered.this)
+    ordinal = unwrap(key.this) if isinstance(key, exp.Collate) else None
+    if key is None or not isinstance(ordinal, exp.Literal) or ordinal.is_string:
+        return ordered
+    value = exp.Paren(this=output_at(values, ordinal).copy())
+    return order_key_like(ordered, exp.Collate(this=value, expression=key.expression.copy()))
+
+
 def output_by_name(ordered: exp.Expr, names: list[str]) -> exp.Expr:
     """A key of ORDER BY that has to be an output's name."""
     key = unwrap(ordered.this)

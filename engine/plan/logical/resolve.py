@@ -27,7 +27,13 @@ from engine.model.names import fold
 from engine.plan.logical.function_properties import is_volatile
 from engine.plan.logical.grouping import members_of_sets, write_out_groups
 from engine.plan.logical.named_windows import write_out_windows
-from engine.plan.logical.order_keys import named_text, order_key_like, output_by_name, outputs_by_ordinal
+from engine.plan.logical.order_keys import (
+    named_text,
+    order_key_like,
+    output_by_name,
+    outputs_by_ordinal,
+    value_by_ordinal,
+)
 from engine.plan.logical.outputs import (
     REPEATED,
     UNNAMED,
@@ -495,7 +501,8 @@ class _Resolver:
         values |= {named_text(output.alias, output.this): output.alias for output in node.expressions}
         found: list[exp.Expr] = []
         for each in order.expressions:
-            found += outputs_by_ordinal(each, names) or [self._order_key(each, values, scope)]
+            collated = value_by_ordinal(each, [output.this for output in node.expressions])
+            found += outputs_by_ordinal(each, names) or [self._order_key(collated, values, scope)]
         order.set("expressions", found)
 
     def _order_key(self, ordered: exp.Expr, values: Mapping[str, str], scope: Scope) -> exp.Expr:
