@@ -32,6 +32,7 @@ def writers() -> dict[type[exp.Expr], _Write]:
         exp.Neg: lambda writer, node: _with_sign("-", writer.sql(node, "this")),
         exp.Limit: _limit_text,
         exp.Pivot: _pivot_text,
+        exp.Struct: partial(_struct_text, known[exp.Struct]),
         exp.WithinGroup: _ordered_text,
     }
 
@@ -47,6 +48,21 @@ def _truth_text(otherwise: _Write, writer: Generator, node: exp.LogicalAnd | exp
         return otherwise(writer, node)
     name = "BOOL_AND" if isinstance(node, exp.LogicalAnd) else "BOOL_OR"
     return f"{name}({writer.sql(node, 'this')})"
+
+
+def _struct_text(otherwise: _Write, writer: Generator, node: exp.Struct) -> str:
+    """`struct_pack(COLUMNS(*))`, whose fields have names only when the columns are known; sqlglot numbers
+    them.
+    """
+    if not any(isinstance(field, exp.Columns | exp.Star) for field in node.expressions):
+        return otherwise(writer, node)
+    fields = [
+        f"{writer.sql(field, 'this')} := {writer.sql(field, 'expression')}"
+        if isinstance(field, exp.PropertyEQ)
+        else writer.sql(field)
+        for field in node.expressions
+    ]
+    return f"STRUCT_PACK({', '.join(fields)})"
 
 
 def _type_text(otherwise: _Write, writer: Generator, node: exp.DataType) -> str:

@@ -668,3 +668,9 @@ WITH RECURSIVE r AS (SELECT 1 AS i, tags[1] AS t FROM plays WHERE k = 3 UNION AL
 SELECT * FROM (SELECT k, n, tags FROM plays ORDER BY k LIMIT 20) WHERE tags[n] IS NULL ORDER BY k
 ;;
 SELECT k, tags[n] AS x FROM (SELECT k, n, tags FROM plays ORDER BY k LIMIT 20) ORDER BY k
+;;
+SELECT struct_pack(COLUMNS('k|n')) FROM plays
+;;
+SELECT struct_pack("of a" := song, COLUMNS('^k$'), m := n) FROM plays ORDER BY k
+;;
+SELECT struct_pack(name, *COLUMNS('b.*')) AS s, count(*) FROM users GROUP BY ALL
