@@ -255,9 +255,12 @@ def _list(make: Aggregates) -> Expression | None:
     if value is None or not make.reads(value):
         return None
     if make.scalars.random.random() < 0.3:
+        first = make.scalars.random.choice(("", "", f"({value.sql}) IS NULL, "))
         order = make.scalars.random.choice(("", " DESC", " NULLS FIRST", " DESC NULLS LAST"))
         return Expression(
-            f"list(DISTINCT {value.sql} ORDER BY {value.sql}{order})", Family.LIST, trust=_trust_of_sum(value)
+            f"list(DISTINCT {value.sql} ORDER BY {first}{value.sql}{order})",
+            Family.LIST,
+            trust=_trust_of_sum(value),
         )
     return Expression(
         f"{make.scalars.random.choice(('list', 'array_agg'))}({value.sql} ORDER BY {make.order(value)})",
@@ -274,7 +277,8 @@ def _string_agg(make: Aggregates) -> Expression | None:
     distinct = make.scalars.random.random() < 0.2
     if value is None or not make.reads(value):
         return None
-    order = value.sql if distinct else make.order(value)
+    made_of_it = make.scalars.random.choice(("", f"length({value.sql}), "))
+    order = f"{made_of_it}{value.sql}" if distinct else make.order(value)
     return Expression(
         f"{name}({'DISTINCT ' if distinct else ''}{value.sql}, {separator} ORDER BY {order})", Family.TEXT
     )

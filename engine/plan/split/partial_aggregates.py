@@ -27,7 +27,7 @@ drop it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from sqlglot import exp
 
@@ -339,14 +339,7 @@ def gather_arguments(call: AggregateCall, parts: PartialRows) -> exp.Expr:
     more key of partial rows, which is NULL where the FILTER does not hold: rows can be sent in pieces, and
     the merge can leave them on disk.
     """
-    leaves: dict[str, exp.Expr] = {}
-
-    def note(argument: exp.Expr) -> exp.Expr:
-        if has_columns(argument):
-            leaves.setdefault(text(argument), argument)
-        return exp.Null()
-
-    call.with_arguments(note, modifiers=True)
+    leaves = _leaves(call)
     if not leaves:
         raise NotSplitError
     names = {leaf: f"v{number}" for number, leaf in enumerate(leaves)}
@@ -362,20 +355,50 @@ def gather_arguments(call: AggregateCall, parts: PartialRows) -> exp.Expr:
         where = exp.true() if call.filter is None and _is_row(row) else call.filter
         value = parts.distinct_value(_value_where(row, where))
         return call.with_arguments(
-            lambda argument: value.copy() if text(argument) in names else argument.copy(), modifiers=True
+            lambda argument: _with_parts(argument, dict.fromkeys(names, value)), modifiers=True
         )
     gathered = filter_aggregate(
         _function("list", exp.Distinct(expressions=[row]) if is_set else row), call.filter
     )
     rows = parts.rows(gathered, 0 if is_set or call.filter is not None else len(leaves))
 
-    def element(argument: exp.Expr) -> exp.Expr:
-        name = names.get(text(argument))
-        if name is None:
-            return argument.copy()
-        return rows.value.copy() if alone else _field(rows.value.copy(), name)
+    elements = {
+        leaf: rows.value if alone else _field(rows.value.copy(), name) for leaf, name in names.items()
+    }
+    return filter_aggregate(
+        call.with_arguments(lambda argument: _with_parts(argument, elements), modifiers=True), rows.condition
+    )
 
-    return filter_aggregate(call.with_arguments(element, modifiers=True), rows.condition)
+
+def _leaves(call: AggregateCall) -> Mapping[str, exp.Expr]:
+    """What a call reads of a row, by its text: the arguments, and what they are ordered by. The engine orders
+    different values only by what is made of them.
+    """
+    found: dict[str, exp.Expr] = {}
+
+    def note(argument: exp.Expr) -> exp.Expr:
+        if has_columns(argument):
+            found.setdefault(text(argument), argument)
+        return exp.Null()
+
+    call.with_arguments(note, modifiers=True)
+    arguments = {text(each): each for each in call.arguments if has_columns(each)}
+    if not call.is_distinct or not arguments:
+        return found
+    nothing = dict.fromkeys(arguments, exp.Null())
+    if any(has_columns(_with_parts(each, nothing)) for each in found.values()):
+        raise NotSplitError
+    return arguments
+
+
+def _with_parts(node: exp.Expr, parts: Mapping[str, exp.Expr]) -> exp.Expr:
+    """A copy of an expression with other parts, which are found by the texts of those before."""
+
+    def part(child: exp.Expr) -> exp.Expr:
+        other = None if isinstance(child, exp.Identifier) else parts.get(text(child))
+        return child if other is None else other.copy()
+
+    return node.transform(part)
 
 
 def _value_where(value: exp.Expr, condition: exp.Expr | None) -> exp.Expr:

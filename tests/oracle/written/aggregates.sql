@@ -815,3 +815,11 @@ SELECT argmax(DISTINCT usr, k) FROM plays
 SELECT arg_max_nulls_last(DISTINCT usr, k) FROM plays
 ;;
 SELECT regr_r2(DISTINCT n, k) FROM plays
+;;
+SELECT string_agg(DISTINCT name, ', ' ORDER BY length(name) DESC, name), list(DISTINCT rank ORDER BY -rank) FROM users
+;;
+SELECT usr, list(DISTINCT n + 1 ORDER BY (n + 1) % 3, n + 1) FILTER (n > 2) FROM plays GROUP BY usr ORDER BY usr
+;;
+SELECT arg_max(DISTINCT k, n ORDER BY n + k), first(DISTINCT song ORDER BY reverse(song)) FROM plays
+;;
+SELECT list(DISTINCT s ORDER BY s.x DESC, s.y, s) FROM plays
