@@ -33,7 +33,7 @@ from engine.sql.tree_copies import copy_without_positions
 from engine.sql.versions import NO_MOMENTS, Moments
 
 _MARK = re.compile(r"\$([0-9]+)")
-_MARK_OR_QUOTED = re.compile(r"""'[^']*+'|"[^"]*+"|\$(?P<mark>[0-9]+)""")
+_MARK_OR_NAME = re.compile(r"""'[^']*+'|"[^"]*+"|[^\W\d][\w$]*+|\$(?P<mark>[0-9]+)""")
 _MOST_DIGITS = 6
 _QUERIES = frozenset({StatementClass.QUERY, StatementClass.EXPLAIN, StatementClass.EXPLAIN_ANALYZE})
 
@@ -163,7 +163,7 @@ def _check_marks(text: str, parameters: int) -> None:
         return number is not None and (len(number) > _MOST_DIGITS or int(number) > parameters)
 
     if any(map(is_beyond, _MARK.findall(text))) and any(
-        is_beyond(found["mark"]) for found in _MARK_OR_QUOTED.finditer(text)
+        is_beyond(found["mark"]) for found in _MARK_OR_NAME.finditer(text)
     ):
         raise InvalidInput("The statement has a numbered mark where no parameter can be.")
 

@@ -178,8 +178,10 @@ def _merge_by_itself(call: AggregateCall, parts: PartialRows) -> exp.Expr:
 
 
 def _merge_by_itself_or_rows(call: AggregateCall, parts: PartialRows) -> exp.Expr:
-    """As `_merge_by_itself`; of different values only, hosts send these, since one value may be on several hosts."""
-    return gather_arguments(call, parts) if call.is_distinct else _merge_by_itself(call, parts)
+    """As `_merge_by_itself`; of different values only, hosts send these, since one value may be on several
+    hosts. In an order a sum of floats is another one than out of it.
+    """
+    return gather_arguments(call, parts) if call.is_distinct or call.order else _merge_by_itself(call, parts)
 
 
 def _extreme_value(call: AggregateCall, parts: PartialRows) -> exp.Expr:
@@ -227,7 +229,7 @@ def _avg(call: AggregateCall, parts: PartialRows) -> exp.Expr:
     known.
     """
     (argument,) = _arguments(call, 1)
-    if call.is_distinct or not is_number(argument):
+    if call.is_distinct or call.order or not is_number(argument):
         return gather_arguments(call, parts)
     exact = call.name != "favg"
     total = exp.Sum(this=argument.copy()) if exact else _function("fsum", argument.copy())
@@ -441,7 +443,7 @@ def _deviation_entry(name: str) -> Entry:
 
     def entry(call: AggregateCall, parts: PartialRows) -> exp.Expr:
         (argument,) = _arguments(call, 1)
-        if call.is_distinct:
+        if call.is_distinct or call.order:
             return gather_arguments(call, parts)
         count = exp.Count(this=argument.copy(), big_int=True)
         sent = parts.value(filter_aggregate(count, call.filter))
@@ -566,7 +568,7 @@ _PAIR_STATES: dict[str, Callable[[_Pairs], exp.Expr]] = {
 
 def _merge_pairs(call: AggregateCall, parts: PartialRows) -> exp.Expr:
     """Aggregates of pairs, from their counts, means and central moments."""
-    if call.is_distinct:
+    if call.is_distinct or call.order:
         return gather_arguments(call, parts)
     pairs = _Pairs(call, parts)
     return _combine_states(call.name, 2, _PAIR_STATES[call.name](pairs), pairs.sent_count)
@@ -575,7 +577,7 @@ def _merge_pairs(call: AggregateCall, parts: PartialRows) -> exp.Expr:
 def _regression_mean(call: AggregateCall, parts: PartialRows) -> exp.Expr:
     """The mean of one argument over the pairs: a sum of floats over a number."""
     y, x = _arguments(call, 2)
-    if call.is_distinct:
+    if call.is_distinct or call.order:
         return gather_arguments(call, parts)
     wanted, other = (x, y) if call.name == "regr_avgx" else (y, x)
     condition = _condition(call, other)

@@ -823,3 +823,9 @@ SELECT usr, list(DISTINCT n + 1 ORDER BY (n + 1) % 3, n + 1) FILTER (n > 2) FROM
 SELECT arg_max(DISTINCT k, n ORDER BY n + k), first(DISTINCT song ORDER BY reverse(song)) FROM plays
 ;;
 SELECT list(DISTINCT s ORDER BY s.x DESC, s.y, s) FROM plays
+;;
+SELECT sum(score ORDER BY k), sum(score ORDER BY k DESC), avg(score / 7 ORDER BY abs(score), k), fsum(score ORDER BY k) FROM plays WHERE isfinite(score)
+;;
+SELECT usr, stddev(score / 7 ORDER BY k), var_pop(score ORDER BY score, k) FILTER (n > 0), skewness(score ORDER BY k) FROM plays WHERE isfinite(score) GROUP BY usr
+;;
+SELECT corr(score, n ORDER BY k), covar_samp(score / 7, n ORDER BY k DESC), regr_avgx(n, score ORDER BY k), regr_slope(score, k ORDER BY n, k) FROM plays WHERE isfinite(score)

@@ -695,3 +695,5 @@ SELECT usr, regexp_extract(usr, '\d+')::INT AS nr FROM users WHERE regexp_matche
 SELECT k FROM plays WHERE kk BETWEEN 1 AND 2
 ;;
 SELECT usr, "at" FROM events WHERE "at" BETWEEN '2024-05-01'
+;;
+SELECT k AS a$1, b$2 + a$1 AS c$ FROM (SELECT k, n AS b$2 FROM plays WHERE k < 9) ORDER BY a$1
