@@ -22,7 +22,13 @@ from sqlglot.tokenizer_core import Token
 from engine.sql.engine_dialect.literals import merge_literals
 from engine.sql.engine_dialect.made_tokens import ELEMENT, HIDDEN, ITSELF, NAMED
 from engine.sql.engine_dialect.operand_brackets import add_brackets_around_operands
-from engine.sql.engine_dialect.type_names import hide_lists, name_columns, name_elements, show_tuple
+from engine.sql.engine_dialect.type_names import (
+    hide_lists,
+    hide_rows,
+    name_columns,
+    name_elements,
+    show_tuple,
+)
 from engine.sql.engine_dialect.value_brackets import add_brackets_around_values
 from engine.sql.engine_dialect.writers import writers
 from engine.sql.numbers import split_numbers
@@ -71,7 +77,7 @@ class _Reader:
 
 def _readable(tokens: Sequence[Token]) -> list[Token]:
     """Tokens with what the parser reads otherwise than DuckDB put in another way."""
-    whole = name_elements(hide_lists(merge_literals(split_numbers(tokens))))
+    whole = hide_rows(name_elements(hide_lists(merge_literals(split_numbers(tokens)))))
     return add_brackets_around_operands(add_brackets_around_values(name_columns(whole)))
 
 

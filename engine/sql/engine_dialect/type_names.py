@@ -9,7 +9,7 @@ from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.tokenizer_core import Token, TokenType
 
-from engine.sql.engine_dialect.brackets import CLOSING, brackets_around
+from engine.sql.engine_dialect.brackets import CLOSING, brackets_around, ends_of_brackets
 from engine.sql.engine_dialect.made_tokens import ELEMENT, HIDDEN, token_near
 
 _PARSER = DuckDB.parser_class
@@ -24,6 +24,7 @@ _BEFORE_TYPE = _PARSER.ID_VAR_TOKENS | {
 }
 _CONSTRUCTORS = frozenset({TokenType.ARRAY, TokenType.MAP})
 _CASTS = frozenset({"CAST", "TRY_CAST"})
+_ROW = "ROW"
 _TUPLE = "TUPLE"
 
 
@@ -103,6 +104,32 @@ def _is_column(tokens: Sequence[Token], place: int, around: int) -> bool:
     if before not in BEFORE_ARGUMENT:
         return True
     return around < 1 or tokens[around - 1].token_type not in _PARSER.TYPE_TOKENS
+
+
+def hide_rows(tokens: list[Token]) -> list[Token]:
+    """Tokens in which `ROW(a, b) < …` is the call of a function: the parser takes `ROW(…)` before `<` for a
+    type with types in it.
+
+    Args:
+        tokens: The tokens of a text.
+    """
+    places = [
+        place
+        for place, (token, following) in enumerate(pairwise(tokens))
+        if token.token_type is TokenType.STRUCT
+        and token.text.upper() == _ROW
+        and following.token_type is TokenType.L_PAREN
+        and (not place or tokens[place - 1].token_type is not TokenType.DCOLON)
+    ]
+    if not places:
+        return tokens
+    ends = ends_of_brackets(tokens)
+    made = list(tokens)
+    for place in places:
+        behind = ends.get(place + 1, len(tokens)) + 1
+        if behind < len(tokens) and tokens[behind].token_type in _LESS:
+            made[place] = token_near(TokenType.VAR, HIDDEN + tokens[place].text, tokens[place])
+    return made
 
 
 def name_elements(tokens: list[Token]) -> list[Token]:

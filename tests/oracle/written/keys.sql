@@ -781,3 +781,11 @@ SELECT k FROM plays WHERE k = 3 = true
 SELECT k FROM plays WHERE k IN (3, n) AND k < 50 OR n IN (k, 3) AND k < 20
 ;;
 SELECT k FROM plays WHERE 3 IN (k, n) OR NULL IN (k) OR 7 BETWEEN k AND k + 1 OR k BETWEEN n AND n + 3
+;;
+SELECT usr, at, kind FROM events WHERE ROW(usr, at) < ROW('u2', TIMESTAMP '2024-05-05') ORDER BY usr DESC, at DESC LIMIT 20
+;;
+SELECT k FROM plays WHERE row(n, k) <= (3, 40) AND ROW(k, n) >= (5, 0) ORDER BY n, k LIMIT 9
+;;
+SELECT count(*) FROM plays WHERE ROW(k, n) < ANY(SELECT k, n + 1 FROM plays WHERE k < 50) AND NOT ROW(usr, song) < ALL(SELECT usr, song FROM plays)
+;;
+SELECT {'x': k, 'y': usr}::ROW(x INTEGER, y VARCHAR) AS r, ROW(ROW(k, 1), n) < ROW((7, 0), 1) FROM plays WHERE k < 9

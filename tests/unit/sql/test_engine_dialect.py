@@ -194,6 +194,7 @@ STATEMENTS = (
     "string[1], f(text[1], 2), date[1:2], [int[1], json[1]], CASE WHEN string[1] = 'a' THEN text[2] END",
     'list[1], "list"[1], t.list[1:2], t."array"[1], "array"[1], s.a.list[1], f(x).list[1], list[1][2], list',
     "[list[1], t.list[2]], list.a[1], list[1].array[2], t.list[1].a, x.array[:n], list_value(1)[1]",
+    "ROW(a, b) < ROW(1, 2), row(row(a, 1)) <= (b, 2), ROW(a) > b, ROW(a, b) < ANY(SELECT 1, 2)",
     "list < 3, range <= 3 AND struct < 2, interval + 1, interval - 1, interval * 2, interval[1], -interval",
     "a::TEXT[1], CAST(a AS INT[3]), a::MAP(INT[2], TEXT[3]), a::STRUCT(a INT[2], b TEXT[]), a::INTERVAL + b",
     "a::INTERVAL[], TRY_CAST(a AS UNION(a INT[3], b TEXT)), (a)::text[1], a::DECIMAL(4, 2)[2], a::INT < 3",
