@@ -190,7 +190,7 @@ class QueryService:
         router = Router(source, routes, shapes, self._requests)
         plans = PlanCache(engine, fragments, local, limits)
         hosts = FragmentHosts(cluster, self._fragment_executor)
-        self._runner = PlanRunner(cluster.here, hosts, engine, options, resources.memory, resources.threads)
+        self._runner = PlanRunner(cluster.here, hosts, options, resources)
         answers = self._answers = KeptAnswers(options.kept_answer_bytes)
         self._coordinator = Coordinator(cluster, router, plans, self._runner, local, answers, lag_limit)
         self._at_hand = AnswersAtHand(

@@ -11,20 +11,19 @@ import pyarrow as pa
 from engine.cluster.reports import HostName
 from engine.cluster.routing import Route
 from engine.coordinator.distributed_query import DistributedQuery
-from engine.coordinator.epoch_lease import LEASE_THREADS, EpochLease
+from engine.coordinator.epoch_lease import EpochLease
 from engine.coordinator.exchange_stream import ExchangeStream
 from engine.coordinator.fragment_context import FragmentContext, FragmentStats
 from engine.coordinator.fragment_hosts import FragmentHosts
 from engine.coordinator.fragment_runs import RefusedError
-from engine.coordinator.gather_memory import MemoryPool
-from engine.coordinator.host_threads import HostThreads
 from engine.coordinator.lost_hosts import read_first_batches
 from engine.coordinator.plan_cache import ReadyPlan
+from engine.coordinator.resources import Resources
 from engine.coordinator.result_metadata import forwarded_metadata, scattered_metadata
 from engine.coordinator.router import RoutedQuery
 from engine.coordinator.running_fragments import RunningFragments
 from engine.coordinator.scatter import Scatter, rename_columns, take_rows
-from engine.duckdb.engine import Engine, EngineRows
+from engine.duckdb.engine import EngineRows
 from engine.duckdb.engine_errors import BindingError
 from engine.duckdb.results import slice_batches
 from engine.errors import Defect, InvalidInput
@@ -60,38 +59,25 @@ class PlanRunner:
     Args:
         here: This host.
         hosts: Where fragments run.
-        engine: Merges rows.
         options: Limits.
-        memory: What gathered rows may take.
-        threads: Wait for hosts.
+        resources: The engine, which merges rows, and memory and threads for them.
     """
 
     def __init__(
-        self,
-        here: HostName,
-        hosts: FragmentHosts,
-        engine: Engine,
-        options: QueryOptions,
-        memory: MemoryPool,
-        threads: HostThreads,
+        self, here: HostName, hosts: FragmentHosts, options: QueryOptions, resources: Resources
     ) -> None:
         self._here = here
-        self._engine = engine
+        self._engine = resources.engine
         self._options = options
         self._hosts = hosts
-        self._running = RunningFragments(hosts)
-        self._lease_threads = HostThreads(LEASE_THREADS)
-        self._memory = memory
-        self._threads = threads
+        self._running = RunningFragments(hosts, resources.watcher)
+        self._lease_threads = resources.lease_threads
+        self._memory = resources.memory
+        self._threads = resources.threads
 
     def close(self) -> None:
-        """Stop. Statements still running end with an error; whatever they run on this host has ended when
-        this returns.
-        """
+        """Stop. Statements still running end with an error."""
         self._running.end_all()
-        self._threads.close()
-        self._lease_threads.close()
-        self._running.close()
 
     def forward(
         self, routed: RoutedQuery, host: HostName, text: QueryText, schema: pa.Schema | None

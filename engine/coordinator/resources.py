@@ -1,11 +1,15 @@
-"""What statements are computed with: the engine, memory for gathered rows, threads that wait for hosts."""
+"""What statements are computed with: the engine, memory for gathered rows, threads. All threads are here:
+services of restricted principals come and go, and would leave their own behind.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from engine.coordinator.epoch_lease import LEASE_THREADS
 from engine.coordinator.gather_memory import MemoryPool
 from engine.coordinator.host_threads import HostThreads
+from engine.deadline import DeadlineWatcher
 from engine.duckdb.constants import ConstantFolder
 from engine.duckdb.engine import Engine
 from engine.duckdb.spill import SpillDirectory
@@ -22,6 +26,8 @@ class Resources:
         memory: What gathered rows may take.
         key_answers: What answers to keys may take.
         threads: Wait for hosts.
+        lease_threads: Ask hosts to keep epochs.
+        watcher: Ends in time what statements have under way on hosts.
     """
 
     engine: Engine
@@ -29,10 +35,14 @@ class Resources:
     memory: MemoryPool
     key_answers: MemoryPool
     threads: HostThreads
+    lease_threads: HostThreads
+    watcher: DeadlineWatcher
 
     def close(self) -> None:
-        """Stop. Nothing may be computed any more."""
+        """Stop. Nothing may be computed any more; whatever ran on this host has ended when this returns."""
         self.threads.close()
+        self.lease_threads.close()
+        self.watcher.close()
         self.engine.close()
         self.folder.close()
 
@@ -50,6 +60,8 @@ def open_resources(options: QueryOptions) -> Resources:
         MemoryPool(options.gathered_bytes, options.all_gathered_bytes, spill),
         MemoryPool(options.key_answer_bytes, options.key_answer_bytes),
         HostThreads(options.peer_threads),
+        HostThreads(LEASE_THREADS),
+        DeadlineWatcher(),
     )
 
 

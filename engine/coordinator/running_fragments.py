@@ -15,11 +15,12 @@ class RunningFragments:
 
     Args:
         hosts: Where they run.
+        watcher: Ends them in time.
     """
 
-    def __init__(self, hosts: FragmentHosts) -> None:
+    def __init__(self, hosts: FragmentHosts, watcher: DeadlineWatcher) -> None:
         self._hosts = hosts
-        self._watcher = DeadlineWatcher()
+        self._watcher = watcher
         self._lock = threading.Lock()
         self._running: set[FragmentRuns] = set()
         self._is_closed = False
@@ -64,7 +65,3 @@ class RunningFragments:
             running = list(self._running)
         for runs in running:
             runs.end(stopping_error())
-
-    def close(self) -> None:
-        """Stop watching."""
-        self._watcher.close()

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from threading import enumerate as enumerate_threads
 from typing import Any
 
 import pyarrow as pa
@@ -11,7 +12,7 @@ import pytest
 
 from engine.access.claims import Claim
 from engine.access.scope import Grant, Scope, scope_of
-from engine.cluster.reports import GroupReport, Progress, StoreReport
+from engine.cluster.reports import GroupReport, HostName, Progress, StoreReport
 from engine.errors import InvalidInput, LivestateError, NotFound, Unavailable
 from engine.exec.kernels import passing_batches, passing_rows, row_passes
 from engine.exec.restricted_source import RestrictedSource
@@ -23,6 +24,7 @@ from engine.plan.row_filter import row_filter
 from engine.plan.row_tests import EVERY_ROW, NO_ROW, columns_of
 from engine.scan import BuildingError, ScanStatistics, StoreView
 from engine.service import QueryOptions, QueryService, Session
+from tests.support.local_cluster import host_names, memory_cluster
 from tests.support.memory_source import MemoryScan, MemorySource, MemoryView, memory_view
 from tests.support.oracle import expected_answer, sorted_rows
 
@@ -462,3 +464,21 @@ def test_a_row_is_tested_by_columns_that_are_asked_for_or_not(names: list[str]) 
                 [True],
                 *([each] for each in values),
             ]
+
+
+def test_everybody_for_whom_a_part_exists_shares_the_threads_of_the_host() -> None:
+    """There may be thousands, each of whom has another part."""
+    live = {"trades": pa.Table.from_pylist(ROWS, SCHEMA)}
+    session = Session(timeout_seconds=60.0)
+    with memory_cluster([TRADES], live, host_names(2)) as cluster:
+        service = cluster.services[HostName("a")]
+
+        def threads_after(number: int) -> int:
+            grant = Grant(("trades",), rows="desk = 'rates' AND amount <> claim('principal')")
+            restricted = service.restrict(scope_of([grant], f"user {number}", {}))
+            with restricted.execute("SELECT sum(price), count(*) AS n FROM trades", None, session) as result:
+                assert result.read_all()["n"].to_pylist() == [len(SEEN)]
+            assert sum(cluster.asked.values()) > number
+            return sum(thread.name == "livestate-deadlines" for thread in enumerate_threads())
+
+        assert len({threads_after(number) for number in range(5)}) == 1
