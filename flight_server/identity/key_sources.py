@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import socket
 import threading
 import time
@@ -26,6 +27,8 @@ TIMEOUT_SECONDS = 5.0
 LARGEST_ANSWER = 2**20
 MOST_WAITING = 64
 """How many calls wait at once for keys that are fetched; others go by those that are known."""
+
+_log = logging.getLogger(__name__)
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
@@ -160,9 +163,13 @@ class KeySource:
                 if self._is_due(after_seconds):
                     self._asked = time.monotonic()
                     self._keys = self._read_address()
-            except LivestateError:
+            except LivestateError as error:
                 # Those that are known stay good: an issuer that is away for a while locks nobody out.
-                pass
+                _log.warning(
+                    "the keys of JSON Web Tokens stay as they were: %s",
+                    error.message,
+                    extra={"repeats": "keys"},
+                )
             finally:
                 self._lock.release()
 
@@ -186,8 +193,19 @@ class KeySource:
                 data = answer.read(LARGEST_ANSWER + 1)
         except (urllib.error.URLError, HTTPException, OSError, ValueError) as error:
             raise InvalidInput(
-                f"The keys that sign JSON Web Tokens cannot be fetched from {self._options.keys}."
+                f"The keys that sign JSON Web Tokens cannot be fetched from {self._options.keys}: "
+                f"{_reason(error)}."
             ) from error
         if len(data) > LARGEST_ANSWER:
             raise InvalidInput("The keys that sign JSON Web Tokens are larger than 1 MiB.")
         return parse_keys(data, self._options)
+
+
+def _reason(error: Exception) -> str:
+    """Why an address has no answer, for whoever runs the host."""
+    if isinstance(error, urllib.error.HTTPError):
+        return f"it answers with status {error.code}"
+    found = error.reason if isinstance(error, urllib.error.URLError) else error
+    if isinstance(found, TimeoutError):
+        return f"it has no answer within {TIMEOUT_SECONDS:g} seconds"
+    return str(found) or type(found).__name__

@@ -390,6 +390,24 @@ def test_an_issuer_that_is_away_keeps_no_token_good(
     assert is_good(authenticator, make_web_token())
 
 
+def test_an_issuer_that_is_away_is_in_the_log(
+    directory: Path,
+    issuer_keys: list[dict[str, Any]],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    authenticator = Authenticator(file=directory / "security.toml")
+    issuer_keys.clear()
+    assert is_good(authenticator, make_web_token())
+    assert not caplog.records
+    monkeypatch.setattr(key_sources, "REFRESH_SECONDS", -1.0)
+    assert is_good(authenticator, make_web_token())
+    told = (
+        "the keys of JSON Web Tokens stay as they were: The keys that sign JSON Web Tokens cannot be fetched."
+    )
+    assert told in caplog.messages
+
+
 def test_keys_that_cannot_be_fetched_are_those_of_the_issuer_before(
     directory: Path, issuer_keys: list[dict[str, Any]]
 ) -> None:
@@ -498,6 +516,32 @@ def key_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ssl.
     context.load_cert_chain(certificate.chain_file, certificate.key_file)
     with context.wrap_socket(socket.create_server(("127.0.0.1", 0)), server_side=True) as server:
         yield server
+
+
+def test_it_is_said_why_keys_cannot_be_fetched(
+    key_server: ssl.SSLSocket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answer() -> None:
+        connected, _ = key_server.accept()
+        with connected:
+            connected.recv(10_000)
+            connected.sendall(b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n")
+
+    port = key_server.getsockname()[1]
+    options = JwtOptions(ISSUER, "livestate", f"https://127.0.0.1:{port}/keys")
+    with ThreadPoolExecutor(1) as pool:
+        answering = pool.submit(answer)
+        with pytest.raises(
+            InvalidInput, match=r"cannot be fetched from https://.*: it answers with status 503"
+        ):
+            KeySource(options, tmp_path)
+        answering.result()
+    monkeypatch.setattr(key_sources, "TIMEOUT_SECONDS", 0.2)
+    with pytest.raises(InvalidInput, match=r"it has no answer within 0\.2 seconds"):
+        KeySource(options, tmp_path)
+    key_server.close()
+    with pytest.raises(InvalidInput, match=r"Connection refused"):
+        KeySource(options, tmp_path)
 
 
 @pytest.mark.parametrize("dripping", ["nothing", "headers", "body"])
