@@ -169,7 +169,7 @@ class Fragments:
                 )
                 result = self._runner.execute_fragment(request, call.is_cancelled)
                 pace = self._ledger.result_pace(principal)
-                terms = Terms(self._callers, principal, self._watcher, self._places, pace)
+                terms = Terms(self._callers, principal, self._watcher, self._places, self._places, pace)
                 stream = result_stream(result, call, context, terms, slot, deadline, place)
             unless_answered.pop_all()
         return stream

@@ -13,6 +13,8 @@ from engine.deadline import Deadline
 from engine.errors import LimitExceeded
 from flight_server.server.limits import has_room, take_one
 
+TABLE_PLACES = 4
+"""Times as many smaller results may be on their way, which have no more than their rows."""
 _LOOK_SECONDS = 0.2
 
 
@@ -42,10 +44,12 @@ class ResultPlaces:
 
     Args:
         limit: How many there are.
+        size: How large the results are, for messages.
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, size: str = "more than 4 MiB") -> None:
         self._limit = limit
+        self._size = size
         # Its lock is taken again where the garbage collector drops what has a place, in any thread.
         self._changed = threading.Condition()
         self._taken: Counter[str] = Counter()
@@ -64,7 +68,7 @@ class ResultPlaces:
                 self._taken[owner] += 1
                 return ResultPlace(self, owner)
             raise LimitExceeded(
-                f"{self._taken.total()} results of more than 4 MiB are on their way from this host, "
+                f"{self._taken.total()} results of {self._size} are on their way from this host, "
                 f"{self._taken[owner]} of them to you, and no more have room: read those, or ask for less, "
                 "later, or another host."
             )

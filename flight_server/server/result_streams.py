@@ -30,11 +30,13 @@ from flight_server.wire.result_metadata import METADATA_KEY
 _log = logging.getLogger(__name__)
 
 TABLE_BYTES = 4 << 20
-"""Results up to this size are gathered and sent without Python; larger ones are streamed as they are made."""
+"""Results up to this size are gathered before they are sent; larger ones are streamed as they are made."""
 WRITE_OPTIONS = pa.ipc.IpcWriteOptions()
 """Given with each stream: without, pyarrow looks for them in the environment, which takes longer than the
 rest of making a stream.
 """
+UNCOUNTED_BYTES = 256 << 10
+"""Results up to this size take no place on their way: a host has memory for one of each of its threads."""
 
 
 _LOOK_SECONDS = 0.2
@@ -49,7 +51,8 @@ class Terms:
         callers: Knows whether it may go on: tokens end, and roles change.
         principal: Who.
         slow_clients: Ends what a client does not read in time.
-        places: For results that are sent batch by batch.
+        places: For results of more than `TABLE_BYTES`.
+        table_places: For results of less, and more than `UNCOUNTED_BYTES`.
         pace: How quickly; None: as quickly as it can.
     """
 
@@ -57,6 +60,7 @@ class Terms:
     principal: Principal
     slow_clients: DeadlineWatcher
     places: ResultPlaces
+    table_places: ResultPlaces
     pace: Pace | None = None
 
 
@@ -80,21 +84,26 @@ class _Sending:
         self._result = result
         self._batches = iter(result)
         self._gathered: deque[pa.RecordBatch] = deque()
+        self._gathered_bytes = 0
         self._call = call
         self._context = context
+
+    @property
+    def gathered_bytes(self) -> int:
+        """What was gathered takes."""
+        return self._gathered_bytes
 
     def gather(self, limit_bytes: int) -> list[pa.RecordBatch] | None:
         """All batches, if they are small together; None if not: then they are still to come from the
         iterator.
         """
-        size = 0
         for batch in self._batches:
             self._count(batch)
             self._gathered.append(batch)
             # Rows that are cut out of a column of many count for themselves; that takes longer to find out.
             held = batch.get_total_buffer_size()
-            size += held if held <= limit_bytes else batch.nbytes
-            if size > limit_bytes:
+            self._gathered_bytes += held if held <= limit_bytes else batch.nbytes
+            if self._gathered_bytes > limit_bytes:
                 return None
         self._result.close()
         return list(self._gathered)
@@ -201,16 +210,43 @@ def _end_unread(sending: ref[_Sending]) -> None:
         found.end_unread()
 
 
+class _PlacedRows:
+    """The batches of a table, which has a place among the results that are on their way until Flight drops
+    this: where its client reads nothing, that is when the client goes.
+
+    Args:
+        table: The table.
+        place: Its place.
+    """
+
+    def __init__(self, table: pa.Table, place: ResultPlace) -> None:
+        self._batches = iter(table.to_batches())
+        self._place = place
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        return self
+
+    def __next__(self) -> pa.RecordBatch:
+        return next(self._batches)
+
+    def __del__(self) -> None:
+        self._place.give()
+
+
 def table_stream(result: QueryResult) -> flight.FlightDataStream:
-    """The stream of a result whose rows are there already.
+    """The stream of a result whose rows are there already, and few.
 
     Args:
         result: With a table.
     """
+    return flight.RecordBatchStream(_described_table(result), WRITE_OPTIONS)
+
+
+def _described_table(result: QueryResult) -> pa.Table:
     assert result.table is not None
     # A dictionary, of which Arrow would make the same, takes it three times as long.
     metadata = pa.KeyValueMetadata({METADATA_KEY: result.metadata.to_json(statement_id())})
-    return flight.RecordBatchStream(result.table.replace_schema_metadata(metadata), WRITE_OPTIONS)
+    return result.table.replace_schema_metadata(metadata)
 
 
 def wait_for_pace(pace: Pace | None, rows: Iterable[pa.RecordBatch | pa.Table], call: Call) -> None:
@@ -262,22 +298,20 @@ def result_stream(
         terms: On what terms it is sent.
         slot: What was held while it was computed: given back before it waits for its pace. None: nothing.
         deadline: When it must have been read.
-        place: Taken for it, to be given back here; None: one is taken if it is large.
+        place: Taken for it, to be given back here; None: one is taken if it is of more than
+            `UNCOUNTED_BYTES`.
 
     Returns:
         A stream whose schema carries the query's metadata.
 
     Raises:
-        LivestateError: The query failed before its first `TABLE_BYTES`, or too many larger results are on
-            their way.
+        LivestateError: The query failed before its first `TABLE_BYTES`, or too many results of more than
+            `UNCOUNTED_BYTES` are on their way.
     """
     if result.table is not None:
-        if place is not None:
-            place.give()
         if call.audited is not None:
             call.audited.count(result.table.num_rows, result.table_bytes)
-        _hold_back([result.table], call, terms, slot)
-        return table_stream(result)
+        return _whole_stream(_described_table(result), result.table_bytes, call, terms, slot, place)
     metadata = {METADATA_KEY: result.metadata.to_json(call.id)}
     schema = result.schema.with_metadata(metadata)
     sending = _Sending(result, call, context, terms)
@@ -287,19 +321,34 @@ def result_stream(
         sending.watch(deadline)
         call.state = CallState.STREAMING
         return flight.GeneratorStream(schema, sending, WRITE_OPTIONS)
-    if place is not None:
-        place.give()
-    _hold_back(gathered, call, terms, slot)
-    return flight.RecordBatchStream(pa.Table.from_batches(gathered, schema), WRITE_OPTIONS)
+    table = pa.Table.from_batches(gathered, schema)
+    return _whole_stream(table, sending.gathered_bytes, call, terms, slot, place)
 
 
-def _hold_back(
-    rows: Iterable[pa.RecordBatch | pa.Table], call: Call, terms: Terms, slot: HeldSlot | None
-) -> None:
+def _whole_stream(
+    table: pa.Table,
+    nbytes: int,
+    call: Call,
+    terms: Terms,
+    slot: HeldSlot | None,
+    place: ResultPlace | None,
+) -> flight.FlightDataStream:
+    """The stream of a result whose rows are all there."""
+    if nbytes <= UNCOUNTED_BYTES:
+        if place is not None:
+            place.give()
+        _hold_back(table, call, terms, slot)
+        return flight.RecordBatchStream(table, WRITE_OPTIONS)
+    rows = _PlacedRows(table, terms.table_places.take(terms.principal.name) if place is None else place)
+    _hold_back(table, call, terms, slot)
+    return flight.GeneratorStream(table.schema, rows, WRITE_OPTIONS)
+
+
+def _hold_back(table: pa.Table, call: Call, terms: Terms, slot: HeldSlot | None) -> None:
     """Wait until all rows of a call may be sent, and end it."""
     if slot is not None:
         slot.give()
     try:
-        wait_for_pace(terms.pace, rows, call)
+        wait_for_pace(terms.pace, [table], call)
     finally:
         call.end()

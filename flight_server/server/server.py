@@ -34,7 +34,7 @@ from flight_server.server.fragment_calls import FragmentRunner, Fragments
 from flight_server.server.key_streams import KeyStreams
 from flight_server.server.ledger import Ledger
 from flight_server.server.limits import ServerLimits
-from flight_server.server.result_places import ResultPlaces
+from flight_server.server.result_places import TABLE_PLACES, ResultPlaces
 from flight_server.server.result_streams import TABLE_BYTES, WRITE_OPTIONS
 from flight_server.server.running_calls import Calls
 from flight_server.server.server_figures import ServerFigures
@@ -123,6 +123,7 @@ class LivestateServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow 
         self._closing: threading.Thread | None = None
         uris = {} if cluster is None else cluster.uris
         places = ResultPlaces(limits.max_results)
+        table_places = ResultPlaces(TABLE_PLACES * limits.max_results, "more than 256 KiB")
         ledger = Ledger()
         activity = Activity(self._calls, self._callers.connections, cluster)
         self._statements = Statements(
@@ -131,6 +132,7 @@ class LivestateServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow 
             limits,
             self._slow_clients,
             places,
+            table_places,
             uris,
             activity,
             self._callers,

@@ -34,7 +34,13 @@ from flight_server.server.json_values import json_array
 from flight_server.server.ledger import Ledger
 from flight_server.server.limits import HeldSlot, ServerLimits, share_of
 from flight_server.server.result_places import ResultPlaces
-from flight_server.server.result_streams import Terms, catalog_stream, result_stream, table_stream
+from flight_server.server.result_streams import (
+    UNCOUNTED_BYTES,
+    Terms,
+    catalog_stream,
+    result_stream,
+    table_stream,
+)
 from flight_server.server.running_calls import Call, Calls, CallState
 from flight_server.server.server_figures import SlotFigures
 from flight_server.server.sessions import caller_options
@@ -92,7 +98,8 @@ class Statements:
         calls: Knows what runs.
         limits: How many may be computed at once.
         slow_clients: Ends what clients send or read too slowly.
-        places: For results that are sent batch by batch.
+        places: For results of more than `TABLE_BYTES`.
+        table_places: For results of less, and more than `UNCOUNTED_BYTES`.
         uris: Where the hosts of the deployment are; empty: there is none.
         activity: Answers statements about what goes on.
         callers: Knows who calls.
@@ -108,6 +115,7 @@ class Statements:
         limits: ServerLimits,
         slow_clients: DeadlineWatcher,
         places: ResultPlaces,
+        table_places: ResultPlaces,
         uris: Mapping[HostName, str],
         activity: Activity,
         callers: Callers,
@@ -119,7 +127,7 @@ class Statements:
         self._slow_seconds = slow_seconds
         self._activity = activity
         self._ledger = ledger
-        self._terms = Terms(callers, ANYBODY, slow_clients, places)
+        self._terms = Terms(callers, ANYBODY, slow_clients, places, table_places)
         self._principal = ANYBODY
         self._by_principal: dict[int, Statements] = {}
         """Those of principals that asked last, by the id of their object, to which they refer."""
@@ -398,7 +406,7 @@ class Statements:
                 activity = self._activity_of(
                     statement.statement if isinstance(statement, JsonStatement) else statement
                 )
-            elif self._terms.pace is None:
+            elif self._terms.pace is None and found.table_bytes <= UNCOUNTED_BYTES:
                 if audited is not None:
                     _count_table(audited, found)
                 else:

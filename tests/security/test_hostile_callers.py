@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -24,6 +25,7 @@ from flight_server.client.client import Client
 from flight_server.client.connection_options import ConnectionOptions
 from flight_server.host.host import Host, HostOptions
 from flight_server.server.limits import ServerLimits
+from flight_server.server.result_places import TABLE_PLACES
 from flight_server.wire.fragment_messages import FragmentTicket
 from tests.security.callers import Authority
 from tests.security.test_scopes import ROWS, TRADES, append
@@ -39,6 +41,11 @@ HALF_A_HELLO = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"x" * 40
 MANY = 300
 LARGE = "SELECT a.id, b.range FROM trades a, range(80000) b"
 """Some 370 MiB: more than is on its way at once, however the network's windows have grown."""
+MIDDLING_ROWS = 200_000
+MIDDLING = f"SELECT range, range + 1 FROM range({MIDDLING_ROWS})".encode()
+"""Some 3 MiB."""
+NARROW = [("grpc.http2.bdp_probe", 0), ("grpc.http2.lookahead_bytes", 16_384)]
+"""Options of a client that lets a host send it little ahead of what it reads."""
 
 
 class Guarded:
@@ -170,6 +177,37 @@ def test_results_that_nobody_reads_have_a_limit(tmp_path: Path) -> None:
             others.close()
         resources.close()
         wait_until(lambda: is_sent(ann))
+
+
+def test_smaller_results_that_nobody_reads_have_a_limit(tmp_path: Path) -> None:
+    """Nothing is told of a client that takes some kilobytes of its answer and no more."""
+    files = Guarded(tmp_path)
+    options = replace(files.options, limits=ServerLimits(max_results=1))
+    with start_host(options) as host, ExitStack() as resources:
+        header = (b"authorization", f"Bearer {files.tokens['ann']}".encode())
+        call = flight.FlightCallOptions(timeout=60, headers=[header])
+        slow = resources.enter_context(flight.connect(host.uri, generic_options=NARROW))
+
+        def ask() -> Any:
+            rows = slow.do_get(flight.Ticket(MIDDLING), call)
+            resources.callback(rows.cancel)
+            return rows
+
+        def has_place() -> bool:
+            try:
+                return bool(ask())
+            except pa.ArrowException:
+                return False
+
+        unread = [ask() for _ in range(TABLE_PLACES)]
+        with pytest.raises(pa.ArrowException, match=r"4 results of more than 256 KiB .* 4 of them to you"):
+            ask()
+        with files.client(host, "ann") as client:
+            assert_answers(client)
+        with files.client(host, "bob") as bob:
+            assert bob.query(MIDDLING.decode()).read_all().num_rows == MIDDLING_ROWS
+        assert unread[0].read_all().num_rows == MIDDLING_ROWS
+        wait_until(has_place)
 
 
 def is_sent(client: Client) -> bool:
