@@ -52,6 +52,8 @@ class ServerLimits:
         max_results: Results of more than `TABLE_BYTES` that are on their way to clients at once, and four
             times as many to other hosts; more are refused, but those of principals who have less than their
             share of them.
+        max_calls: Calls of those who prove themselves by a header that are under way at once, each of which
+            takes a thread; more are refused, likewise.
         max_threads: Threads of the host, those of its own work among them, from which on calls are refused.
     """
 
@@ -65,6 +67,7 @@ class ServerLimits:
     max_key_streams: int = 256
     max_idle_seconds: float = 300.0
     max_results: int = 128
+    max_calls: int = 1200
     max_threads: int = 1500
 
     def slots(self, name: str, limit: int) -> Slots:

@@ -34,6 +34,7 @@ from flight_server.server.fragment_calls import FragmentRunner, Fragments
 from flight_server.server.key_streams import KeyStreams
 from flight_server.server.ledger import Ledger
 from flight_server.server.limits import ServerLimits
+from flight_server.server.open_calls import OpenCalls
 from flight_server.server.result_places import TABLE_PLACES, ResultPlaces
 from flight_server.server.result_streams import TABLE_BYTES, WRITE_OPTIONS
 from flight_server.server.running_calls import Calls
@@ -96,6 +97,7 @@ class LivestateServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow 
 
     Attributes:
         drain: Sends clients to other hosts.
+        open_calls: Counts the calls that are under way.
     """
 
     def __init__(
@@ -119,6 +121,7 @@ class LivestateServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow 
         self._calls = Calls()
         limits = limits or ServerLimits()
         self._callers = Callers(authenticator, ThreadLimit(limits.max_threads), audit)
+        self.open_calls = OpenCalls(limits.max_calls)
         self._slow_clients = DeadlineWatcher()
         self._closing: threading.Thread | None = None
         uris = {} if cluster is None else cluster.uris
@@ -177,7 +180,9 @@ class LivestateServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow 
             super().__init__(
                 location,
                 auth_handler=None if takes_certificates else OpenHandshake(),
-                middleware={MIDDLEWARE: CallerFactory(authenticator, audit, self._calls.meter)},
+                middleware={
+                    MIDDLEWARE: CallerFactory(authenticator, self.open_calls, audit, self._calls.meter)
+                },
                 tls_certificates=list(tls_certificates) or None,
                 verify_client=takes_certificates,
                 root_certificates=authenticator.credentials.authorities

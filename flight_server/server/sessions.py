@@ -23,6 +23,7 @@ from engine.sql.tokens import dialect_of
 from engine.telemetry.spans import TRACE_HEADERS
 from flight_server.identity.authenticator import Authenticator
 from flight_server.server.audit import AuditLog
+from flight_server.server.open_calls import OpenCalls
 from flight_server.server.statement_meter import StatementMeter
 from flight_server.wire.call_headers import MIDDLEWARE, STATEMENT_HEADER
 from flight_server.wire.read_point_options import parse_flag
@@ -63,18 +64,30 @@ _WISH_HEADERS = {
 
 
 class _Caller(flight.ServerMiddleware):  # type: ignore[misc] # pyarrow has no types
-    """Headers of one call that livestate cares for, as they came; and whether options are among them."""
+    """Headers of one call that livestate cares for, as they came; and whether options are among them. A
+    call that is counted is so until it ends.
+    """
 
     def __init__(
-        self, headers: Mapping[str, list[str]], response: Mapping[str, str], principal: Principal | None
+        self,
+        headers: Mapping[str, list[str]],
+        response: Mapping[str, str],
+        principal: Principal | None,
+        counted: OpenCalls | None = None,
     ) -> None:
         self.headers = headers
         self.principal = principal
         self.has_options = not _OPTION_HEADERS.isdisjoint(headers)
         self._response = response
+        self._counted = counted
 
     def sending_headers(self) -> Mapping[str, str]:
         return self._response
+
+    def call_completed(self, exception: Exception | None) -> None:
+        if self._counted is not None and self.principal is not None:
+            self._counted.end(self.principal.name)
+            self._counted = None
 
 
 class CallerFactory(flight.ServerMiddlewareFactory):  # type: ignore[misc] # pyarrow has no types
@@ -82,6 +95,7 @@ class CallerFactory(flight.ServerMiddlewareFactory):  # type: ignore[misc] # pya
 
     Args:
         authenticator: Knows who presents what; None: nobody is asked.
+        open_calls: Counts the calls of those who prove themselves by a header.
         audit: Gets a line for each who is refused; None: there is none.
         meter: Counts who is refused; None: nobody does.
     """
@@ -89,10 +103,12 @@ class CallerFactory(flight.ServerMiddlewareFactory):  # type: ignore[misc] # pya
     def __init__(
         self,
         authenticator: Authenticator | None,
+        open_calls: OpenCalls,
         audit: AuditLog | None = None,
         meter: StatementMeter | None = None,
     ) -> None:
         self._authenticator = authenticator
+        self._open_calls = open_calls
         self._audit = audit
         self._meter = meter
 
@@ -108,7 +124,8 @@ class CallerFactory(flight.ServerMiddlewareFactory):  # type: ignore[misc] # pya
 
         Raises:
             flight.FlightUnauthenticatedError: The caller did not prove who it is.
-            flight.FlightServerError: Too many log in at once to find it out.
+            flight.FlightServerError: Too many log in at once to find it out, or it has too many calls under
+                way.
         """
         try:
             return self._let_in(info, headers)
@@ -142,9 +159,22 @@ class CallerFactory(flight.ServerMiddlewareFactory):  # type: ignore[misc] # pya
                 raise
         if info.method == flight.FlightMethod.HANDSHAKE:
             return _Caller(headers, {"authorization": f"Bearer {bearer}"}, principal)
-        if principal is None and _OPTION_HEADERS.isdisjoint(headers):
-            return None
-        return _Caller(headers, {}, principal)
+        if principal is None:
+            return None if _OPTION_HEADERS.isdisjoint(headers) else _Caller(headers, {}, None)
+        self._count_call(principal)
+        return _Caller(headers, {}, principal, self._open_calls)
+
+    def _count_call(self, principal: Principal) -> None:
+        try:
+            self._open_calls.begin(principal.name)
+        except LimitExceeded as error:
+            # No handler is told of the call.
+            _log.warning(
+                "Refused (LimitExceeded): %s", error.message, extra={"repeats": f"calls {principal.name}"}
+            )
+            if self._audit is not None:
+                self._audit.write("refused", principal, "", {"error": error.message})
+            raise
 
 
 class OpenHandshake(flight.ServerAuthHandler):  # type: ignore[misc] # pyarrow has no types

@@ -5,19 +5,21 @@ the host little.
 from __future__ import annotations
 
 import socket
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import grpc
 import pyarrow as pa
 import pytest
 from pyarrow import flight
 
 from engine.changelog import Changelog, append_table
 from engine.cluster.fragments import FragmentRequest
-from engine.errors import Forbidden, LimitExceeded, Unauthenticated
+from engine.errors import Forbidden, LimitExceeded, LivestateError, Unauthenticated
 from engine.exec.query_options import QueryOptions
 from engine.model.schema import Epoch, PartitionId
 from flight_server.cli.credentials import add_token
@@ -254,6 +256,46 @@ def test_as_many_calls_as_may_be_end_no_host(tmp_path: Path) -> None:
         assert large >= 16
         assert client.query(COUNT).read_all()["n"].to_pylist() == [PLAYS.num_rows]
         assert [stream.get(3) for stream in streams] == [{"genre": 3}] * len(streams)
+
+
+@pytest.mark.parametrize("method", ["DoPut", "DoExchange"])
+def test_calls_of_which_no_message_follows_leave_others_their_share(tmp_path: Path, method: str) -> None:
+    files = Guarded(tmp_path)
+    options = replace(files.options, limits=ServerLimits(max_calls=8))
+    proof = [("authorization", f"Bearer {files.tokens['ann']}")]
+    ended = threading.Event()
+
+    def say_nothing() -> Iterator[bytes]:
+        ended.wait()
+        yield from ()
+
+    with (
+        start_host(options) as host,
+        files.client(host, "ann") as ann,
+        files.client(host, "bob") as bob,
+        grpc.insecure_channel(host.uri.removeprefix("grpc://")) as channel,
+    ):
+        call = channel.stream_stream(f"/arrow.flight.protocol.FlightService/{method}")
+        assert host._server is not None
+        count = host._server.open_calls
+        try:
+            silent = [call(say_nothing(), metadata=proof) for _ in range(8)]
+            wait_until(lambda: len(count) == 8)
+            with pytest.raises(
+                LivestateError, match=r"8 calls are under way .*, 8 of them of ann, and no more"
+            ):
+                assert_answers(ann)
+            assert_answers(bob)
+            more = call(say_nothing(), metadata=proof)
+            assert more.code() is grpc.StatusCode.UNKNOWN
+            assert "max_calls" in more.details()
+            for each in silent:
+                each.cancel()
+            wait_until(lambda: len(count) == 0)
+            assert_answers(ann)
+        finally:
+            ended.set()
+        wait_until(lambda: len(count) == 0)
 
 
 def test_whoever_is_taken_out_gets_no_more_of_an_open_stream(tmp_path: Path) -> None:
