@@ -122,7 +122,12 @@ class RestrictedStores:
         try:
             test = row_filter(definition, rows.conditions, self._claims)
         except InvalidInput as error:
-            _log.error("a store is hidden from a role: %s", error.message)
+            # It is so for all of the role, of whom each may have another scope.
+            _log.error(
+                "a store is hidden from a role: %s",
+                error.message,
+                extra={"repeats": f"hidden {definition.name}"},
+            )
             return None
         return RestrictedStore(definition, visible, test)
 

@@ -482,3 +482,11 @@ def test_everybody_for_whom_a_part_exists_shares_the_threads_of_the_host() -> No
             return sum(thread.name == "livestate-deadlines" for thread in enumerate_threads())
 
         assert len({threads_after(number) for number in range(5)}) == 1
+
+
+def test_a_store_that_is_hidden_from_a_role_is_one_kind_of_line(caplog: pytest.LogCaptureFixture) -> None:
+    """Each principal of the role may have another scope, and there may be thousands."""
+    for name in ("ann", "bob"):
+        scope = scope_of([Grant(("trades",), rows="lower(desk) = claim('principal')")], name, {})
+        assert not RestrictedSource(all_stores(), scope).definitions()
+    assert [record.__dict__["repeats"] for record in caplog.records] == 2 * ["hidden trades"]
