@@ -29,9 +29,9 @@ def claim(directory: Path, changelog: str | None) -> None:
 
     Raises:
         InvalidInput: The directory belongs to another changelog, or is one or part of one.
-        Corrupt: The mark cannot be read, or is of a format that this version does not know.
+        Corrupt: The mark is damaged, or of a format that this version does not know.
         LimitExceeded: The disk is full.
-        Unavailable: The disk does not take the mark.
+        Unavailable: The disk does not take the mark, or the host may not read it.
     """
     if changelog is None:
         return
@@ -100,11 +100,11 @@ def owner_of(directory: Path) -> str:
     """The identity of the changelog that a marked data directory belongs to.
 
     Raises:
-        Corrupt: The mark cannot be read, or is of a format that this version does not know.
+        Corrupt: The mark is damaged, or of a format that this version does not know.
+        Unavailable: The host may not read it, or the disk does not answer.
     """
-    marker = directory / DATA_DIRECTORY_MARKER
     try:
-        document = json.loads(marker.read_text())
+        document = json.loads(_read(directory / DATA_DIRECTORY_MARKER))
         if document["format"] != DIRECTORY_FORMAT:
             raise Corrupt(
                 f"The data directory has format {document['format']!r}; this version reads format "
@@ -141,9 +141,20 @@ def kept_catalog(directory: Path) -> KeptCatalog | None:
 
     Raises:
         Corrupt: It is damaged, or of a format that this version does not know.
+        Unavailable: The host may not read it, or the disk does not answer.
     """
-    try:
-        kept = KeptCatalog.from_bytes((directory / _CATALOG).read_bytes())
-    except FileNotFoundError:
+    file = directory / _CATALOG
+    if not file.exists():
         return None
+    kept = KeptCatalog.from_bytes(_read(file))
     return kept if is_data_directory(directory) and owner_of(directory) == kept.identity else None
+
+
+def _read(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise Unavailable(
+            f"The host cannot read {file.name} in its data directory ({error.strerror}): give the directory, "
+            "with all that is in it, to the user that the host runs as."
+        ) from error

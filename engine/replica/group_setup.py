@@ -14,7 +14,12 @@ from engine.errors import Unavailable
 from engine.model.schema import GroupName, PartitionId, StoreDefinition, StoreName
 from engine.replica.group_views import Retention
 from engine.replica.partition_places import Place, place_of, store_path
-from engine.replica.reached_epoch import ReachedEpoch, read_reached_epoch, write_reached_epoch
+from engine.replica.reached_epoch import (
+    ReachedEpoch,
+    forget_reached_epoch,
+    read_reached_epoch,
+    write_reached_epoch,
+)
 from engine.state.cache import ColumnCache
 from engine.state.partition import PartitionStore
 from engine.state.rocks import SharedOptions
@@ -124,7 +129,7 @@ class GroupSetup:
     def note_reached(self, group: GroupName, reached: ReachedEpoch | None) -> None:
         """Note the epoch that all partitions of a group have reached; None that they have not reached one."""
         if reached is None:
-            self._reached_path(group).unlink(missing_ok=True)
+            forget_reached_epoch(self._reached_path(group))
         else:
             write_reached_epoch(self._reached_path(group), reached)
 

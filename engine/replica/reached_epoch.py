@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Collection, Iterable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cache
 from hashlib import blake2b
@@ -103,6 +104,17 @@ def write_reached_epoch(path: Path, reached: ReachedEpoch) -> None:
         finally:
             os.close(file)
     except OSError:
+        forget_reached_epoch(path)
+
+
+def forget_reached_epoch(path: Path) -> None:
+    """Have no epoch noted. A note that the disk does not let go of counts only while all partitions stand as
+    they did then.
+
+    Args:
+        path: The file.
+    """
+    with suppress(OSError):
         path.unlink(missing_ok=True)
 
 

@@ -144,6 +144,33 @@ def test_a_host_without_anything_does_not_start(away: Away, tmp_path: Path) -> N
         Follower(Changelog.open(str(away.root)), tmp_path / "data", OPTIONS).start()
 
 
+@pytest.mark.parametrize("name", ["catalog.json", "livestate.json"])
+def test_a_file_of_the_data_directory_that_cannot_be_read_is_named(
+    away: Away, tmp_path: Path, name: str
+) -> None:
+    """As where it is another user's: here it is a directory, which root cannot read as a file either."""
+    away.append()
+    with run_follower(Changelog.open(str(away.root)), tmp_path / "data"):
+        pass
+    (tmp_path / "data" / name).unlink()
+    (tmp_path / "data" / name).mkdir()
+    away.take_away()
+    with pytest.raises(Unavailable, match=f"cannot read {name} in its data directory .* to the user"):
+        Follower(Changelog.open(str(away.root)), tmp_path / "data", OPTIONS).start()
+
+
+def test_an_epoch_that_cannot_be_noted_is_shown(
+    away: Away, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As where the notes are another user's, or the disk is read-only by now."""
+    (tmp_path / "data" / ".reached" / f"{GROUP}.json").mkdir(parents=True)
+    epoch = away.append(3)
+    with run_follower(Changelog.open(str(away.root)), tmp_path / "data") as follower:
+        assert follower.wait_for(GROUP, epoch, PATIENCE_SECONDS)
+        assert follower.wait_for(GROUP, away.append(), PATIENCE_SECONDS)
+    assert not [each for each in caplog.records if each.levelname == "ERROR"]
+
+
 def test_another_changelog_in_its_place_is_not_followed(away: Away, tmp_path: Path) -> None:
     epoch = away.append(3)
     with run_follower(Changelog.open(str(away.root)), tmp_path / "data") as follower:
