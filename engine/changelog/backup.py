@@ -302,16 +302,29 @@ def _check_history(changelog: Changelog, backup: Changelog, asked: Collection[Gr
                 f"{backup.uri} has store group {group} up to epoch {epoch:,}, and the changelog {has}: make "
                 "the changelog available or restore it, or choose another place; nothing was written there."
             )
-        common = Epoch(min(epoch, newest))
         try:
-            here, there = changelog.read_commit(group, common), backup.read_commit(group, common)
+            other = _differing_epoch(changelog, backup, group, Epoch(min(epoch, newest)))
         except Corrupt:
             continue  # a backup is made again where the earlier one is damaged
-        if here is not None and there is not None and here.digest != there.digest:
+        if other is not None:
             raise InvalidInput(
-                f"{backup.uri} has a backup of another history of store group {group}: epoch {common:,} is "
+                f"{backup.uri} has a backup of another history of store group {group}: epoch {other:,} is "
                 "another one there. Choose another place; nothing was written there."
             )
+
+
+def _differing_epoch(changelog: Changelog, backup: Changelog, group: GroupName, last: Epoch) -> Epoch | None:
+    """An epoch that is another one in a backup than in the changelog; None where all up to the last of both
+    are the same, but for those that were passed by since: they will be so in the backup, too.
+    """
+    skips, copied = ({skip.mark: skip.epoch for skip in place.skips(group)} for place in (changelog, backup))
+    unknown = next((epoch for mark, epoch in copied.items() if mark not in skips), None)
+    if unknown is not None:
+        return unknown
+    passed_by = set(skips.values())
+    common = next((Epoch(each) for each in range(last, BEFORE_FIRST, -1) if each not in passed_by), last)
+    here, there = (place.read_written_commit(group, common) for place in (changelog, backup))
+    return common if here is not None and there is not None and here.digest != there.digest else None
 
 
 def _taken_place(place: Changelog) -> str:

@@ -28,7 +28,7 @@ from engine.changelog.codec import decode_commit
 from engine.changelog.commit import BEFORE_FIRST, Slice
 from engine.changelog.layout import commit_path, data_epoch, data_path, group_path
 from engine.changelog.store_drops import Removed, remove_dropped_stores
-from engine.errors import Corrupt, LivestateError, NotFound
+from engine.errors import Corrupt, InvalidInput, LivestateError, NotFound
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition
 from engine.processes.right_of_way import RIGHT_OF_WAY
 from engine.replica.catch_up import SECONDS_BETWEEN_DOUBTS
@@ -150,6 +150,7 @@ class World:
         self._machine = None if draw.randrange(4) else Machine(lambda: self._time)
         is_wide, self._held = self._wide_draw is not None, dict(HELD)
         self._backup: Changelog | None = None
+        self._backup_logs = 0
         self._stores = list(draw.choice(WIDE_CHOICES if is_wide else CHOICES_OF_STORES))
         if not self._stops_draw.randrange(WATCHED_ONE_IN):
             self._stores.append(WATCHED)
@@ -453,12 +454,16 @@ class World:
         newest = self._truth().newest_epoch(GROUP)
         epochs = {} if draw.randrange(4) else {GROUP: Epoch(draw.randrange(newest + 1))}
         if self._backup is None or not draw.randrange(4):
-            self._backup = Changelog.open("memory://")
+            self._backup, self._backup_logs = Changelog.open("memory://"), self.counts["older log"]
         steps = draw.choice([draw.randrange(60), None, None])
         source = Changelog("memory://", {}, objects)
-        with suppress(LivestateError):
+        try:
             for _ in islice(back_up(source, self._backup, epochs, self._time), steps):
                 pass
+        except InvalidInput as error:
+            assert self.counts["older log"] > self._backup_logs, error.message
+        except LivestateError:
+            self.counts["no backup"] += 1
 
     def _restore_backup(self, draw: Random) -> None:
         """Have the changelog be what a backup has, often one that was made just now; what is finished of one

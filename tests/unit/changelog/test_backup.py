@@ -29,6 +29,7 @@ from engine.changelog.layout import (
 from engine.changelog.local_objects import LocalObjects
 from engine.changelog.objects import Objects, open_objects
 from engine.changelog.rows import partition_rows
+from engine.changelog.skipping import skip_epoch
 from engine.changelog.snapshot import HostChecksums
 from engine.errors import Corrupt, InvalidInput, LivestateError, NotFound, Unavailable
 from engine.model.migration import parse_changes
@@ -228,11 +229,7 @@ def test_a_copy_may_die_anywhere(local: Changelog) -> None:
     back_up_all(local, fresh)
     deaths = 0
     while True:
-        copied = empty_place()
-        for path in (*paths_of(first), FORMAT_PATH, *first.objects.list(MARKS_PATH)):
-            data = first.objects.get(path)
-            assert data is not None
-            copied.objects.put(path, [data])
+        copied = copied_place(first)
         with suppress(Stopped):
             list(back_up(reopen_place(local), stopping_changelog(copied, deaths), {}, NOW))
             break
@@ -244,6 +241,16 @@ def test_a_copy_may_die_anywhere(local: Changelog) -> None:
         assert paths_of(copied) == paths_of(fresh)
         deaths += 1
     assert deaths > 10
+
+
+def copied_place(backup: Changelog) -> Changelog:
+    """Another place with the same objects."""
+    copied = empty_place()
+    for path in (*paths_of(backup), FORMAT_PATH, *backup.objects.list(MARKS_PATH)):
+        data = backup.objects.get(path)
+        assert data is not None
+        copied.objects.put(path, [data])
+    return copied
 
 
 def stopping_changelog(changelog: Changelog, changes: int) -> Changelog:
@@ -459,6 +466,43 @@ def test_a_backup_of_another_history_stays_as_it_is(local: Changelog) -> None:
         back_up_all(restored, backup)
     assert content(backup) == before
     back_up_all(restored, empty_place())
+
+
+@pytest.mark.parametrize("behind", [0, 2])
+@pytest.mark.parametrize("is_damaged", [True, False])
+def test_an_epoch_that_was_passed_by_since_is_so_in_the_backup(
+    local: Changelog, behind: int, is_damaged: bool
+) -> None:
+    append(local, range(5))
+    first = empty_place()
+    back_up_all(local, first)
+    epoch = Epoch(local.newest_epoch(GROUP) - behind)
+    if is_damaged:
+        local.objects.delete([commit_path(GROUP, epoch)])
+        local.objects.put(commit_path(GROUP, epoch), [pa.py_buffer(b"damaged")])
+    skip_epoch(reopen_place(local), GROUP, epoch, "it is wrong", "ann@ops", NOW, force=True)
+    append(reopen_place(local), [9])
+    new = content(local)
+    for deaths in count():
+        backup = copied_place(first)
+        with suppress(Stopped):
+            list(back_up(reopen_place(local), stopping_changelog(backup, deaths), {}, NOW))
+            break
+        if not is_damaged:
+            restore_all(backup, empty_place())
+        back_up_all(local, backup)
+        assert content(backup) == new
+    assert content(backup) == new
+
+
+def test_a_backup_keeps_what_only_it_says_to_be_passed_by(local: Changelog) -> None:
+    append(local, range(5))
+    before, backup = copied_place(local), empty_place()
+    skip_epoch(reopen_place(local), GROUP, Epoch(3), "it is wrong", "ann@ops", NOW, force=True)
+    back_up_all(local, backup)
+    with pytest.raises(InvalidInput, match="a backup of another history of store group plays: epoch 3 is"):
+        back_up_all(before, backup)
+    assert content(backup) == content(local)
 
 
 @pytest.mark.parametrize("lost", ["the newest epochs", "the group", "all but its marker"])
