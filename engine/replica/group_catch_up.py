@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 
 from engine.changelog import Changelog, Commit, Snapshot
-from engine.errors import Corrupt, Unavailable
+from engine.errors import Corrupt, LivestateError, Unavailable
 from engine.model.schema import Epoch, GroupName, StoreDefinition, StoreDefinitions, StoreName
 from engine.replica.catch_up import CatchUpState, Source, Stage, Track
 from engine.replica.changes import UnreadableRowsError
@@ -275,7 +276,11 @@ class GroupCatchUp:
             Unavailable: The changelog is gone, or has no epoch at all, so that it has nothing else either.
         """
         check_has_epochs(self._changelog, self._group)
-        self._note_divergence(error.message)
+        skip = None
+        with suppress(LivestateError):
+            # One that was decided a moment ago may be found by what it makes of the epochs.
+            skip = applied_skip(self._changelog, self._group, self.partitions.opened.stores())
+        self._note_divergence(error.message if skip is None else skipped_error(skip).message)
         self.readable.clear()
         self.state = self.state.start_over(self._setup.clock())
         self.reporter.report(self.state)

@@ -190,6 +190,22 @@ def test_a_store_that_comes_while_others_are_to_be_built_again(root: str, host: 
     assert (host.amounts(ACCOUNTS), host.amounts(LIMITS)) == ({2}, set())
 
 
+def test_an_epoch_that_is_passed_by_in_the_middle_of_a_step_is_said_to_be(root: str, host: Host) -> None:
+    """What the host applied is not said to be lost, or of before a backup was restored."""
+    appender = open_appender(Changelog.open(root), [ACCOUNTS])
+    skipped = append(appender, 1, ACCOUNTS)
+    host.look()
+    host.step()
+    skip_epoch(Changelog.open(root), GROUP, skipped, "It was drawn.", "ann@ops", NOW, force=True)
+    append(open_appender(Changelog.open(root), [ACCOUNTS]), 2, ACCOUNTS)
+    host.changelog.generation(GROUP)
+    host.state.step()
+    assert host.state.view is None
+    assert f"Epoch {skipped} of store group {GROUP} was passed by" in host.state.rebuild_reason
+    host.step()
+    assert host.amounts(ACCOUNTS) == {2}
+
+
 def test_a_partition_that_was_opened_before_its_store_was_dropped(
     root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
