@@ -11,6 +11,7 @@ import pytest
 from engine.changelog import Changelog, open_appender, partition_rows
 from engine.changelog.layout import path_segment
 from engine.errors import InvalidInput, NotFound, Unavailable
+from engine.replica.data_directory import claim
 from tests.unit.changelog.conftest import PLAYS, read, rows
 
 
@@ -55,6 +56,16 @@ def test_a_file_is_no_changelog(tmp_path: Path, uri: str) -> None:
     file.write_text("a,b\n")
     with pytest.raises(InvalidInput, match=r"must lead to a directory, and '.*' leads to a file"):
         Changelog.open(uri.format(file))
+
+
+def test_a_data_directory_becomes_no_changelog(tmp_path: Path) -> None:
+    """The host would not start again in it."""
+    claim(tmp_path / "data", "c0ffee")
+    changelog = Changelog.open(str(tmp_path / "data"))
+    for write in (lambda: open_appender(changelog, [PLAYS]), lambda: changelog.create_store(PLAYS)):
+        with pytest.raises(InvalidInput, match="is the data directory of a host: give the changelog a"):
+            write()
+    assert [file.name for file in (tmp_path / "data").iterdir()] == ["livestate.json"]
 
 
 def test_the_remote_stores_open_without_a_request() -> None:
