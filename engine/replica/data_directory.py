@@ -84,7 +84,8 @@ def check_no_changelog(directory: Path) -> None:
         InvalidInput: It is a changelog, or within one.
     """
     above = (directory, *directory.resolve().parents)
-    if any((each / FORMAT_PATH).is_file() and (each / STORES_PATH).is_dir() for each in above):
+    # A method of the path would raise where this user may not look, or the name is none.
+    if any(os.path.isfile(each / FORMAT_PATH) and os.path.isdir(each / STORES_PATH) for each in above):  # noqa: PTH112, PTH113
         raise InvalidInput(
             "The data directory is a changelog, or within one: give this host a directory of its own. What "
             "it has is deleted now and then, and a changelog must not be."
@@ -92,8 +93,8 @@ def check_no_changelog(directory: Path) -> None:
 
 
 def is_data_directory(directory: Path) -> bool:
-    """Whether a host has marked a directory as its own."""
-    return (directory / DATA_DIRECTORY_MARKER).exists()
+    """Whether a host has marked a directory as its own, as far as this user may look."""
+    return os.path.exists(directory / DATA_DIRECTORY_MARKER)  # noqa: PTH110
 
 
 def owner_of(directory: Path) -> str:

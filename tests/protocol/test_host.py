@@ -156,6 +156,12 @@ def test_a_file_is_no_data_directory(options: HostOptions, tmp_path: Path) -> No
     assert str(tmp_path) not in caught.value.message
 
 
+def test_a_name_that_is_too_long_is_no_data_directory(options: HostOptions, tmp_path: Path) -> None:
+    """The system says so as it does of a directory that this user may not look into."""
+    with pytest.raises(InvalidInput, match="The data directory cannot be used: File name too long"):
+        Host(HostOptions(changelog=options.changelog, data=tmp_path / ("x" * 300), port=0)).start()
+
+
 def test_a_host_that_is_not_started_has_no_address(options: HostOptions) -> None:
     host = Host(options)
     with pytest.raises(Unavailable):

@@ -216,6 +216,10 @@ def test_what_cannot_be_verified_is_said(root: Path) -> None:
     assert (found.exit_code, "--changelog" in found.stderr) == (2, True)
     found = livestate("verify", root / "data", "--changelog", root / "nothing")
     assert (found.exit_code, f"There is no changelog at {root / 'nothing'}" in found.stderr) == (1, True)
+    for options in ((), ("--changelog", str(root / "changelog"))):
+        # The system says so as it does of a directory that this user may not look into.
+        found = livestate("verify", root / ("x" * 300), *options)
+        assert (found.exit_code, "cannot be read (File name too long)" in found.stderr) == (1, True)
     append(root / "another", 1)
     found = livestate("verify", root / "data", "--changelog", root / "another")
     assert (found.exit_code, "another changelog" in found.stderr) == (1, True)
