@@ -5,13 +5,14 @@ from __future__ import annotations
 import datetime as dt
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 from rich.progress import Progress as Bar
 
 from engine.changelog import Changelog
 from engine.changelog.backup import Progress, back_up, finished_mark, restore
-from engine.errors import InvalidInput, LimitExceeded
+from engine.errors import InvalidInput, LimitExceeded, Unavailable
 from engine.model.quantities import human_bytes
 from engine.model.schema import Epoch, GroupName
 from flight_server.cli.render import human_seconds, terminal
@@ -23,7 +24,8 @@ def run_backup(changelog: Changelog, backup: Changelog, epochs: Mapping[GroupNam
     Raises:
         LivestateError: See `engine.changelog.backup.back_up`.
     """
-    before = finished_mark(backup)
+    with _name_place(backup):
+        before = finished_mark(backup)
     if before is not None:
         moment = dt.datetime.fromtimestamp(before.finished_at / 1e6, dt.UTC)
         _say(f"Bringing the backup of {moment:%Y-%m-%d %H:%M} UTC up to date.")
@@ -40,6 +42,9 @@ def run_restore(backup: Changelog, changelog: Changelog, epochs: Mapping[GroupNa
     Raises:
         LivestateError: See `engine.changelog.backup.restore`.
     """
+    for place in (backup, changelog):
+        with _name_place(place):
+            finished_mark(place)
     _show_copy(restore(backup, changelog, epochs), changelog)
     _say(f"{changelog.uri} has the changelog: start jobs and hosts on it.")
 
@@ -59,6 +64,15 @@ def parse_epochs(texts: Sequence[str]) -> dict[GroupName, Epoch]:
             raise InvalidInput(f"Store group {group} has two epochs: give one.")
         epochs[GroupName(group)] = Epoch(int(number))
     return epochs
+
+
+@contextmanager
+def _name_place(place: Changelog) -> Iterator[None]:
+    """Say of which of the two places it is that it cannot be reached."""
+    try:
+        yield
+    except Unavailable as error:
+        raise Unavailable(f"{place.uri}: {error.message}") from error
 
 
 def _show_copy(copy: Iterator[Progress], place: Changelog) -> None:

@@ -167,6 +167,19 @@ def test_the_disk_that_is_full_is_named(changelog: Path, tmp_path: Path) -> None
         assert f"{tmp_path / 'other'}: The disk of the changelog is full" in refused.stderr
 
 
+def test_the_place_that_cannot_be_reached_is_named(changelog: Path, tmp_path: Path) -> None:
+    backup, away = tmp_path / "backup", tmp_path / ("x" * 300)
+    assert livestate("backup", backup, "--changelog", changelog).exit_code == 0
+    for command in (
+        ("backup", away, "--changelog", changelog),
+        ("restore", away, "--changelog", tmp_path / "place"),
+        ("restore", backup, "--changelog", away),
+    ):
+        refused = livestate(*command)
+        assert refused.exit_code == 1
+        assert f"Error: {away}: The changelog's directory cannot be read (File name too" in refused.stderr
+
+
 def test_a_place_that_is_taken(changelog: Path) -> None:
     refused = livestate("backup", changelog, "--changelog", changelog)
     assert refused.exit_code == 1
