@@ -35,6 +35,7 @@ from spark_pipeline.pipelines.sources import FileSource, KafkaSource, RateSource
 
 _BROKER_SECONDS = 15.0
 _NO_TOPIC = "UnknownTopicOrPartitionException"
+_NO_MESSAGES = "failOnDataLoss"
 _JARS_SETTINGS = ("spark.jars", "spark.jars.packages")
 
 
@@ -62,7 +63,7 @@ class PipelineOptions:
         spark_settings: Settings of Spark's, by name; they win.
 
     Raises:
-        InvalidInput: Something is said of another source.
+        InvalidInput: Something is said of another source, or a job could not go on from its checkpoint.
     """
 
     pipeline: Pipeline
@@ -94,6 +95,11 @@ class PipelineOptions:
                     f"--source {self.source} goes without {option}, for --source {' or '.join(sources)} alone: "
                     "leave it out, or name that source."
                 )
+        if self.source == "kafka" and self.bootstrap is None and self.checkpoint is not None:
+            raise InvalidInput(
+                "A checkpoint says which messages of its topics a job has read, and a broker of its own has new "
+                "topics each time: name brokers with --bootstrap, or leave --checkpoint out."
+            )
 
 
 def run_pipeline(options: PipelineOptions) -> None:
@@ -166,14 +172,21 @@ def _start(spark: SparkSession, pipeline: Pipeline, job: Job) -> StreamingQuery:
 
 
 def _failure_sentence(failure: str, options: PipelineOptions) -> str:
-    if _NO_TOPIC not in failure:
-        return failure
     # Kafka names no topic.
-    topics = " and ".join(topic.name for topic in options.pipeline.topics)
-    return (
-        f"The Kafka brokers do not have all topics that {options.pipeline.name} reads ({topics}): create "
-        "them, or have them made and filled with --feed."
-    )
+    reads = f"{options.pipeline.name} reads ({' and '.join(topic.name for topic in options.pipeline.topics)})"
+    if _NO_TOPIC in failure:
+        return (
+            f"The Kafka brokers do not have all topics that {reads}: create them, or have them made and filled "
+            "with --feed."
+        )
+    if _NO_MESSAGES in failure:
+        # What Spark advises is an option of a job of one's own, with which messages are passed over.
+        return (
+            f"The topics that {reads} lack messages that its checkpoint names: they are gone, or a topic was "
+            "made anew. Begin with a new checkpoint, which reads all messages that are there; stores that add "
+            "up count those that they have already again, so begin with a new changelog, too, if there are any."
+        )
+    return failure
 
 
 def _spark_settings(options: PipelineOptions) -> Mapping[str, str]:

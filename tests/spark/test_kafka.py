@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pyarrow as pa
+from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
 from engine.changelog import Changelog
@@ -128,6 +129,31 @@ def test_topics_that_are_missing_are_named(kafka: str) -> None:
         "Error: The Kafka brokers do not have all topics that movie_ratings reads (ratings): create them, or "
         "have them made and filled with --feed."
     )
+
+
+def test_a_topic_that_was_made_anew_ends_a_job_with_a_sentence(kafka: str, tmp_path: Path) -> None:
+    (topic,) = PIPELINES["user_sessions"].topics
+    job = ["user_sessions", "--source", "kafka", "--bootstrap", kafka, "--no-feed", "--duration", "1"]
+    places = ["--changelog", str(tmp_path / "changelog"), "--checkpoint", str(tmp_path / "checkpoint")]
+    command = [sys.executable, "-m", "flight_server.cli.main", "pipeline", *job, *places]
+
+    def run() -> subprocess.CompletedProcess[str]:
+        return subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, timeout=240, check=False)
+
+    create_topic(kafka, topic.name)
+    KafkaFeed(kafka).write(topic, topic.events(0, 400))
+    assert run().returncode == 0
+    admin = AdminClient({"bootstrap.servers": kafka})
+    admin.delete_topics([topic.name])[topic.name].result()
+    create_topic(kafka, topic.name)
+    KafkaFeed(kafka).write(topic, topic.events(0, 4))
+    done = run()
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith(
+        "Error: The topics that user_sessions reads (activity) lack messages that its checkpoint names: they "
+        "are gone, or a topic was made anew. Begin with a new checkpoint,"
+    )
+    assert "failOnDataLoss" not in done.stderr
 
 
 def test_a_message_without_a_value_removes_its_key(spark: SparkSession, kafka: str, tmp_path: Path) -> None:

@@ -70,6 +70,11 @@ def test_help_teaches_all_sources() -> None:
             1,
             "'broker' is no address; write it as host:port",
         ),
+        (
+            ["risk", "--source", "kafka", "--checkpoint", "/tmp/checkpoint"],
+            1,
+            "a broker of its own has new topics each time: name brokers with --bootstrap, or leave",
+        ),
         (["risk", "--rate", "0"], 2, "0 is not in the range 1<=x<=1000000"),
     ],
 )
