@@ -11,12 +11,14 @@ from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
 from engine.errors import InvalidInput
+from engine.model.sql_types import result_type_name, sql_type
 from flight_server.client.connection_options import ConnectionOptions
 from spark_pipeline import LiveStateSink, StoreOutput, write_store
 from spark_pipeline.pipelines.draws import Draws
@@ -173,7 +175,11 @@ def start_pipeline(spark: SparkSession, pipeline: Pipeline, job: Job) -> Streami
 
 def _write_reference(spark: SparkSession, reference: Reference, job: Job) -> DataFrame:
     output = reference.output
-    table = reference.make(job.seed) if job.tables is None else _table(job.tables, output.store)
+    table = reference.make(job.seed)
+    if job.tables is not None:
+        given = _table(job.tables, output.store)
+        _check_table(output, given, table.schema)
+        table = given
     frame = spark.createDataFrame(table)
     write_store(
         frame,
@@ -201,3 +207,28 @@ def _table(directory: Path, store: str) -> pa.Table:
             f"The file {file.name} in the directory of tables cannot be read as a Parquet file: put a whole "
             "one there."
         ) from error
+
+
+def _check_table(output: StoreOutput, table: pa.Table, wanted: pa.Schema) -> None:
+    """See that a table can take the place of the one that is made up: the pipeline and its questions read the
+    columns, and a key that is there twice would count events twice where they are joined with it.
+    """
+    for field in wanted:
+        found = table.schema.field(field.name).type if table.column_names.count(field.name) == 1 else None
+        is_alike = pa.types.is_integer if pa.types.is_integer(field.type) else _is_text
+        if found is None or not is_alike(found):
+            columns = ", ".join(f"{each.name} {sql_type(each.type)}" for each in wanted)
+            raise InvalidInput(
+                f"The file {output.store}.parquet in the directory of tables needs the columns {columns}: "
+                f"{field.name} is {'not there once' if found is None else result_type_name(found)}."
+            )
+    [key] = output.key
+    if pc.count_distinct(table[key], mode="only_valid").as_py() < len(table) - table[key].null_count:
+        raise InvalidInput(
+            f"The file {output.store}.parquet in the directory of tables has a {key} twice: leave one row of "
+            "each in it."
+        )
+
+
+def _is_text(arrow_type: pa.DataType) -> bool:
+    return bool(pa.types.is_string(arrow_type) or pa.types.is_large_string(arrow_type))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import StreamingQueryException
@@ -103,6 +104,36 @@ def test_tables_that_are_damaged_are_named(spark: SparkSession, tmp_path: Path) 
     job = Job(RateSource(), (tmp_path / "log").as_uri(), str(tmp_path / "checkpoint"), tables=tmp_path)
     with pytest.raises(InvalidInput, match=r"The file players\.parquet in the directory of tables cannot be"):
         start_pipeline(spark, PIPELINES["leaderboard"], job)
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        (
+            {"name": None},
+            "needs the columns player_id BIGINT, name VARCHAR, country VARCHAR: name is not there",
+        ),
+        ({"player_id": pa.array(["1", "2"])}, "country VARCHAR: player_id is VARCHAR."),
+        ({"name": pa.array([1, 2], pa.time64("us"))}, "country VARCHAR: name is TIME."),
+        ({"player_id": [7, 7]}, "has a player_id twice: leave one row of each in it."),
+    ],
+)
+def test_tables_of_other_columns_are_refused(
+    spark: SparkSession, tmp_path: Path, columns: dict[str, Any], words: str
+) -> None:
+    table = {
+        "player_id": [1, 2],
+        "name": ["a", "b"],
+        "country": ["Norway", "Kenya"],
+        "age": [30, 40],
+    } | columns
+    kept = {name: values for name, values in table.items() if values is not None}
+    pq.write_table(pa.table(kept), tmp_path / "players.parquet")
+    uri = (tmp_path / "log").as_uri()
+    job = Job(RateSource(), uri, str(tmp_path / "checkpoint"), tables=tmp_path)
+    with pytest.raises(InvalidInput, match=re.escape(words)):
+        start_pipeline(spark, PIPELINES["leaderboard"], job)
+    assert not Changelog.open(uri).definitions()
 
 
 def test_every_question_has_an_answer() -> None:
