@@ -22,7 +22,7 @@ from engine.errors import InvalidInput, LivestateError, Unavailable, Unsupported
 from engine.model.sql_types import quote_identifier
 from flight_server.client.connection import HostLostError
 from spark_pipeline import lease, python_workers
-from spark_pipeline.host_calls import ReaderConnection, ReadPlan, Share
+from spark_pipeline.host_calls import HOST_SECONDS, ReaderConnection, ReadPlan, Share
 from spark_pipeline.reader_options import ReaderOptions, parse_options
 from spark_pipeline.settings import PUSHDOWN_SETTING
 from spark_pipeline.type_mapping import spark_schema
@@ -216,17 +216,23 @@ def _command(options: ReaderOptions, sql: str) -> dict[str, object]:
 
 
 def _fetch_plan(options: ReaderOptions, command: dict[str, object]) -> ReadPlan:
-    """What the first host says that answers."""
-    lost: HostLostError | None = None
+    """What the first host says that answers, and takes statements: one that drains does not."""
+    refusal: Unavailable | None = None
+    deadline = time.monotonic() + (options.timeout_seconds or HOST_SECONDS)
     for each in options.connection.hosts:
         try:
             with ReaderConnection(each, options.timeout_seconds) as host:
                 host.hold({}, lease.LEASE_SECONDS)
                 return host.plan(command)
-        except HostLostError as error:
-            lost = error
-    assert lost is not None
-    raise lost
+        except Unavailable as error:
+            # What a host says tells more than that another one is gone.
+            if refusal is None or isinstance(refusal, HostLostError):
+                refusal = error
+            if not isinstance(error, HostLostError) and time.monotonic() >= deadline:
+                # It has waited for all that time for what others lack as well.
+                break
+    assert refusal is not None
+    raise refusal
 
 
 def _rows(plan: ReadPlan, share: Share, options: ReaderOptions) -> Iterator[pa.RecordBatch]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
@@ -25,6 +26,8 @@ from engine.model.schema import Epoch, define_store
 from engine.replica.catch_up import CatchUpState
 from engine.replica.follower_options import FollowerOptions
 from engine.replica.group_reporter import GroupReporter
+from flight_server.client.connection import Connection
+from flight_server.client.connection_options import ConnectionOptions
 from flight_server.host.host import HostOptions
 from spark_pipeline import LiveStateSource, lease, register
 from spark_pipeline.host_calls import ReadPlan, Share
@@ -435,6 +438,20 @@ def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostProcesse
     Bank(Changelog.open(str(directory / "changelog")))
     with host_processes(directory, str(directory / "changelog"), replication=2) as hosts:
         yield hosts
+
+
+def test_a_host_that_drains_is_passed_over(spark: SparkSession, processes: HostProcesses) -> None:
+    uris = ",".join(processes.uris)
+    planned = load(spark, uris, store="accounts")
+    with closing(Connection(ConnectionOptions.read(processes["a"].uri))) as first:
+        first.act("livestate.drain", b'{"do": "begin"}')
+        try:
+            assert planned.count() == ACCOUNTS_OPEN
+            assert load(spark, uris, store="negatives").count() == ACCOUNTS_OPEN
+            with pytest.raises(PySparkException, match="takes no new statements: ask another host"):
+                load(spark, processes["a"].uri, store="negatives")
+        finally:
+            first.act("livestate.drain", b'{"do": "end"}')
 
 
 def test_another_replica_takes_the_place_of_a_lost_host(
