@@ -24,6 +24,12 @@ REMOVED = "removed"
 _SIGNS = re.compile(r"[\\{}\[\]*?]")
 """What Spark takes for a pattern of names in a path, unless a backslash stands before."""
 
+MESSAGES_PER_BATCH = 1_000_000
+_BYTES_PER_BATCH = 16 << 20
+"""Of files, which hold up to some two million events then. A batch may go through the driver as it is, and a
+job that was away finds all that has come meanwhile.
+"""
+
 
 @dataclass(frozen=True)
 class RateSource:
@@ -69,7 +75,7 @@ class FileSource:
     Attributes:
         directory: Where.
         form: "parquet" or "json", lines of it.
-        files_per_batch: How many files a batch has at most; None for all that there are.
+        files_per_batch: How many files a batch has at most; None for as many as have 16 MiB together, or one.
     """
 
     directory: Path
@@ -91,8 +97,11 @@ class FileSource:
                 f"The directory {directory}, where events appear, cannot be made: {error.strerror}."
             ) from error
         reader = spark.readStream.schema(topic.columns).format(self.form)
+        # Spark takes one of the two.
         if self.files_per_batch is not None:
             reader = reader.option("maxFilesPerTrigger", self.files_per_batch)
+        else:
+            reader = reader.option("maxBytesPerTrigger", _BYTES_PER_BATCH)
         return reader.load(_SIGNS.sub(r"\\\g<0>", str(directory.absolute())))
 
 
@@ -102,11 +111,11 @@ class KafkaSource:
 
     Attributes:
         bootstrap: Where brokers are: `host:port`, or several with commas.
-        messages_per_batch: How many messages a batch has at most; None for all that there are.
+        messages_per_batch: How many messages of the topic a batch has at most.
     """
 
     bootstrap: str
-    messages_per_batch: int | None = None
+    messages_per_batch: int = MESSAGES_PER_BATCH
 
     def read(self, spark: SparkSession, topic: Topic) -> DataFrame:
         """See `Source`. Messages without a value have no event and are left out."""
@@ -135,9 +144,8 @@ class KafkaSource:
             spark.readStream.format("kafka")
             .option("kafka.bootstrap.servers", self.bootstrap)
             .option("subscribe", topic.name)
+            .option("maxOffsetsPerTrigger", self.messages_per_batch)
         )
-        if self.messages_per_batch is not None:
-            reader = reader.option("maxOffsetsPerTrigger", self.messages_per_batch)
         # Only a new checkpoint starts here; from then on offsets are Spark's, in the checkpoint.
         return reader.option("startingOffsets", "earliest").load()
 

@@ -26,6 +26,7 @@ from spark_pipeline.pipelines.running import failure_reason
 from spark_pipeline.pipelines.sources import FileSource, RateSource
 from spark_pipeline.pipelines.text_lookup import text_lookup
 from tests.spark.recomputed import RECOMPUTED, check_answers
+from tests.spark.streams import commits
 from tests.support.answers import hosts_of, plain_rows, rows_of
 from tests.support.waiting import wait_until
 
@@ -65,6 +66,20 @@ def test_a_directory_of_events_has_any_name(spark: SparkSession, tmp_path: Path,
     run_to_the_end(spark, pipeline, Job(FileSource(tmp_path / name), uri, str(tmp_path / "checkpoint")))
     with hosts_of(uri, tmp_path / "hosts") as cluster:
         assert rows_of(cluster, "SELECT sum(readings) AS n FROM sensor_readings") == [{"n": 500}]
+
+
+def test_a_backlog_is_taken_in_batches_of_a_bounded_size(spark: SparkSession, tmp_path: Path) -> None:
+    pipeline = PIPELINES["event_counts"]
+    (topic,) = pipeline.topics
+    padded = topic.events(0, 20_000).append_column("padding", pa.array(["x" * 1_000] * 20_000))
+    feed = FileFeed(tmp_path / "events")
+    for start in (0, 10_000):
+        # Uncompressed: 10 MB each.
+        feed.write(topic, padded.slice(start, 10_000))
+    uri = (tmp_path / "changelog").as_uri()
+    source = FileSource(tmp_path / "events")
+    run_to_the_end(spark, pipeline, Job(source, uri, str(tmp_path / "checkpoint")))
+    assert [commit.batch_id for commit in commits(uri, pipeline.name)] == [0, 1]
 
 
 def test_a_trade_without_an_account_is_no_quote(spark: SparkSession, tmp_path: Path) -> None:
