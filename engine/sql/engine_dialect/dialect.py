@@ -24,7 +24,7 @@ from engine.sql.engine_dialect.made_tokens import ELEMENT, HIDDEN, ITSELF, NAMED
 from engine.sql.engine_dialect.operand_brackets import add_brackets_around_operands
 from engine.sql.engine_dialect.type_names import (
     hide_lists,
-    hide_rows,
+    hide_row_calls,
     name_columns,
     name_elements,
     show_tuple,
@@ -77,7 +77,7 @@ class _Reader:
 
 def _readable(tokens: Sequence[Token]) -> list[Token]:
     """Tokens with what the parser reads otherwise than DuckDB put in another way."""
-    whole = hide_rows(name_elements(hide_lists(merge_literals(split_numbers(tokens)))))
+    whole = hide_row_calls(name_elements(hide_lists(merge_literals(split_numbers(tokens)))))
     return add_brackets_around_operands(add_brackets_around_values(name_columns(whole)))
 
 

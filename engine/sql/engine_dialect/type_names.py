@@ -106,7 +106,7 @@ def _is_column(tokens: Sequence[Token], place: int, around: int) -> bool:
     return around < 1 or tokens[around - 1].token_type not in _PARSER.TYPE_TOKENS
 
 
-def hide_rows(tokens: list[Token]) -> list[Token]:
+def hide_row_calls(tokens: list[Token]) -> list[Token]:
     """Tokens in which `ROW(a, b) < …` is the call of a function: the parser takes `ROW(…)` before `<` for a
     type with types in it.
 
