@@ -782,7 +782,7 @@ SELECT k FROM plays WHERE k IN (3, n) AND k < 50 OR n IN (k, 3) AND k < 20
 ;;
 SELECT k FROM plays WHERE 3 IN (k, n) OR NULL IN (k) OR 7 BETWEEN k AND k + 1 OR k BETWEEN n AND n + 3
 ;;
-SELECT usr, at, kind FROM events WHERE ROW(usr, at) < ROW('u2', TIMESTAMP '2024-05-05') ORDER BY usr DESC, at DESC LIMIT 20
+SELECT usr, "at", kind FROM events WHERE ROW(usr, "at") < ROW('u2', TIMESTAMP '2024-05-05') ORDER BY usr DESC, "at" DESC LIMIT 20
 ;;
 SELECT k FROM plays WHERE row(n, k) <= (3, 40) AND ROW(k, n) >= (5, 0) ORDER BY n, k LIMIT 9
 ;;
