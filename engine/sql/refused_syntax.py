@@ -37,6 +37,8 @@ _LAMBDA_FUNCTIONS = frozenset(
     }
 )
 _CLOCK_ARGUMENTS = (exp.Literal, exp.Column, exp.Placeholder, exp.Parameter, exp.Null)
+_ORDERED = (exp.Query, exp.Values, exp.Table, exp.Pivot)
+"""What has rows in an order."""
 _REFUSED_NODES = (
     exp.DML,
     exp.DDL,
@@ -116,10 +118,17 @@ def _check_calls_and_types(source: SourceText, node: exp.Expr) -> None:
         raise Unsupported("A path into JSON has names of members, places and * alone: $.a[0].*")
     if isinstance(node, exp.HavingMax):
         raise source.error("HAVING MAX is not supported: use arg_max(value, of).", offset_of(node))
+    if isinstance(node, exp.Order) and not isinstance(node.parent, _ORDERED) and _orders_by_all(node):
+        raise source.error("ORDER BY ALL orders queries: name what a function orders by.", offset_of(node))
     if isinstance(node, exp.Dot) and _is_call_with_schema(node):
         raise source.error(
             "Functions are called by their names alone: leave the schema out.", offset_of(node)
         )
+
+
+def _orders_by_all(order: exp.Order) -> bool:
+    """Whether ALL is among the keys. In a function the engine makes one call of it for each column."""
+    return any(isinstance(key.this, exp.Var) and key.this.name.upper() == "ALL" for key in order.expressions)
 
 
 def _has_arrow_for_lambda(call: exp.Func) -> bool:

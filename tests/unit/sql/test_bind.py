@@ -149,3 +149,19 @@ def test_what_takes_a_lambda_takes_no_arrow(first: str, arrow: str) -> None:
             parse(lift(text, "duckdb"), "duckdb")
     text = f"SELECT list_transform({first}, lambda x: x -> '$.a')"
     assert parse(lift(text, "duckdb"), "duckdb").tree is not None
+
+
+@pytest.mark.parametrize(
+    "call", ["first(a ORDER BY ALL)", "string_agg(b, ',' ORDER BY ALL DESC)", "sum(a) OVER (ORDER BY ALL)"]
+)
+def test_functions_do_not_order_by_all(call: str) -> None:
+    """The engine makes one call of it for each column of the rows."""
+    with pytest.raises(InvalidInput, match="name what a function orders by"):
+        parse(lift(f"SELECT {call} FROM t ORDER BY ALL", "duckdb"), "duckdb")
+
+
+@pytest.mark.parametrize(
+    "sql", ["FROM t ORDER BY ALL", "VALUES (2), (1) ORDER BY ALL", "TABLE t ORDER BY ALL"]
+)
+def test_queries_order_by_all(sql: str) -> None:
+    assert parse(lift(sql, "duckdb"), "duckdb").tree is not None
