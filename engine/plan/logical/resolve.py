@@ -499,9 +499,10 @@ class _Resolver:
         values = {text(output.this): output.alias for output in reversed(node.expressions)}
         # Of outputs that are written alike, as two of random(), each has a value of its own.
         values |= {named_text(output.alias, output.this): output.alias for output in node.expressions}
+        outputs = [output.this for output in node.expressions]
         found: list[exp.Expr] = []
         for each in order.expressions:
-            collated = value_by_ordinal(each, [output.this for output in node.expressions])
+            collated = value_by_ordinal(each, outputs)
             found += outputs_by_ordinal(each, names) or [self._order_key(collated, values, scope)]
         order.set("expressions", found)
 

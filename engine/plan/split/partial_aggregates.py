@@ -40,6 +40,8 @@ from engine.sql.functions import function_name
 
 Entry = Callable[[AggregateCall, PartialRows], exp.Expr]
 
+_MOST_KEY_NODES = 200
+"""Of what different values are ordered by, which takes a text of each part to find the values in."""
 
 _OF_DIFFERENT_VALUES = frozenset(
     {
@@ -388,7 +390,10 @@ def _leaves(call: AggregateCall) -> Mapping[str, exp.Expr]:
     if not call.is_distinct or not arguments:
         return found
     nothing = dict.fromkeys(arguments, exp.Null())
-    if any(has_columns(_with_parts(each, nothing)) for each in found.values()):
+    keys = [each for key, each in found.items() if key not in arguments]
+    if sum(1 for each in keys for _ in each.walk()) > _MOST_KEY_NODES or any(
+        has_columns(_with_parts(each, nothing)) for each in keys
+    ):
         raise NotSplitError
     return arguments
 
@@ -400,7 +405,7 @@ def _with_parts(node: exp.Expr, parts: Mapping[str, exp.Expr]) -> exp.Expr:
         other = None if isinstance(child, exp.Identifier) else parts.get(text(child))
         return child if other is None else other.copy()
 
-    return node.transform(part)
+    return node.transform(part) if has_columns(node) else node.copy()
 
 
 def _value_where(value: exp.Expr, condition: exp.Expr | None) -> exp.Expr:

@@ -243,3 +243,15 @@ def test_different_values_are_no_lists() -> None:
         split = _split(spread, f"SELECT {call} FROM t")
         assert split.partial.find(exp.ArrayAgg, exp.List) is None
         assert [output.alias for output in split.partial.expressions] == ["__distinct_0"]
+
+
+def test_long_keys_of_different_values_are_not_searched() -> None:
+    """A text of each of their parts would hold the host for minutes."""
+    for terms, is_split in ((20, True), (2000, False)):
+        key = " + ".join(['"t"."v1"'] * terms)
+        node = sqlglot.parse_one(f'list(DISTINCT "t"."v1" ORDER BY {key})', dialect=EngineDialect)
+        try:
+            found = merged_aggregate(node, PartialRows(PART))
+        except NotSplitError:
+            found = None
+        assert (found is not None) == is_split
