@@ -12,7 +12,7 @@ from engine.sql.bind import BoundStatement
 from engine.sql.functions import function_name
 from engine.sql.text import did_you_mean, offset_of
 
-_ADVICE = re.compile(r" *Use \"?SET .*")
+_ADVICE = re.compile(r"(?<! ) *Use \"?SET .*")
 """Settings are locked, so advice to change one helps nobody."""
 
 

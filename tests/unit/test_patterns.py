@@ -26,10 +26,12 @@ from engine.sql import as_of, literals, tokens
 from engine.sql.tokens import lexer_of
 
 ROOMS = ("engine", "flight_server", "spark_pipeline")
-RUN = 4000
+RUN = 8000
 """Characters of a text for a pattern."""
-MOST_SECONDS = 0.02
-"""What takes time with the square of that takes twice as long at least, all others a tenth."""
+LEAST_SECONDS = 0.002
+"""Less processor time cannot be told from what else the machine does; a square takes five times as much."""
+MOST_GROWTH = 8
+"""How many times as long a text takes that is four times as long: 4 if its time is linear, 16 if a square."""
 RUNS = (
     " ",
     "\n",
@@ -124,12 +126,14 @@ def uses_of(name: str) -> set[str]:
     return {_USES.get(use, "finditer") for use in found} or {"match"}
 
 
-def texts_for(pattern: str) -> Iterator[str]:
-    """Texts of one piece many times, behind nothing, and behind each of the first words of a pattern."""
+def texts_for(pattern: str) -> Iterator[tuple[str, str, str]]:
+    """Texts of one piece many times, behind nothing, and behind each of the first words of a pattern.
+
+    Each is what it begins with, the piece and what it ends with.
+    """
     words = dict.fromkeys(re.findall(r"[A-Za-z]{2,}", pattern))
     begins = ["", "a ", "'", '"', "(", *(f"{word}{end}" for word in [*words][:8] for end in ("", " "))]
-    for begin, run, end in itertools.product(begins, RUNS, ENDS):
-        yield begin + run * (RUN // len(run)) + end
+    yield from itertools.product(begins, RUNS, ENDS)
 
 
 def seconds_of(pattern: re.Pattern[str], use: str, text: str) -> float:
@@ -142,6 +146,21 @@ def seconds_of(pattern: re.Pattern[str], use: str, text: str) -> float:
     return time.process_time() - begun
 
 
+def is_slow(pattern: re.Pattern[str], use: str, begin: str, run: str, end: str) -> bool:
+    """Whether the time of a text that has one piece many times grows much faster than the text."""
+    short, long = (begin + run * (length // len(run)) + end for length in (RUN // 4, RUN))
+    if seconds_of(pattern, use, long) < LEAST_SECONDS:
+        return False
+    # What others do on the machine can slow some of the uses down.
+    shortest, longest = (min(seconds_of(pattern, use, text) for _ in range(5)) for text in (short, long))
+    return longest > max(LEAST_SECONDS, MOST_GROWTH * shortest)
+
+
+@pytest.mark.parametrize(("pattern", "use"), [(" *Use", "finditer"), (" * *!", "match")])
+def test_a_square_is_seen(pattern: str, use: str) -> None:
+    assert is_slow(re.compile(pattern), use, "", " ", "x")
+
+
 @pytest.mark.parametrize(
     "dialect", ["bigquery", "clickhouse", "mysql", "oracle", "postgres", "spark", "tsql"]
 )
@@ -150,29 +169,23 @@ def test_patterns_of_dialects_take_linear_time(dialect: str) -> None:
     made = [literals._marks_of(lexer), as_of._tokens_of(lexer), tokens._pieces_of(lexer)]
     assert not any(unsafe_groups(parser.parse(pattern.pattern, pattern.flags)) for pattern in made)
     begins = ("", "'", '"', "`", "$", "$a$", "{#", "x'", "q'[", '"""', "\\")
-    texts = [
-        begin + run * (RUN // len(run)) + end
-        for begin, run, end in itertools.product(begins, (*RUNS, "\\", "`", "``", "$", "{#", "#", "?"), ENDS)
-    ]
+    pieces = (*RUNS, "\\", "`", "``", "$", "{#", "#", "?")
     slow = [
-        (text[:40], text[-5:])
+        (begin, run, end)
         for pattern in made
-        for text in texts
-        if seconds_of(pattern, "finditer", text) > MOST_SECONDS
-        and min(seconds_of(pattern, "finditer", text) for _ in range(3)) > MOST_SECONDS
+        for begin, run, end in itertools.product(begins, pieces, ENDS)
+        if is_slow(pattern, "finditer", begin, run, end)
     ]
     assert slow == []
 
 
 def test_patterns_take_linear_time() -> None:
     slow = [
-        (name, use, text[:40], text[-5:])
+        (name, use, begin, run, end)
         for name, pattern, flags in patterns()
         if name.startswith(("engine.", "flight_server.")) and not name.startswith(OF_OPERATORS)
         for use in uses_of(name)
-        for text in texts_for(pattern)
-        # What others do on the machine can slow one use down.
-        if seconds_of(re.compile(pattern, flags), use, text) > MOST_SECONDS
-        and min(seconds_of(re.compile(pattern, flags), use, text) for _ in range(3)) > MOST_SECONDS
+        for begin, run, end in texts_for(pattern)
+        if is_slow(re.compile(pattern, flags), use, begin, run, end)
     ]
     assert slow == []
