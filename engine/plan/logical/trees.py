@@ -116,12 +116,18 @@ def own_nodes(node: exp.Expr) -> Iterator[exp.Expr]:
     """A node and the nodes below it that are evaluated with it: queries below it are yielded, and not
     entered.
     """
-    yield node
-    for child in node.iter_expressions():
-        if isinstance(child, exp.Query | exp.Values) and not isinstance(child, exp.Subquery | exp.Table):
-            yield child
-        else:
-            yield from own_nodes(child)
+    # Without recursion: each node of a chain of a thousand ORs would pass through all above it.
+    waiting = [node]
+    while waiting:
+        found = waiting.pop()
+        yield found
+        if found is node or not _is_separate(found):
+            waiting += found.iter_expressions(reverse=True)
+
+
+def _is_separate(node: exp.Expr) -> bool:
+    """Whether a node is a query that is evaluated by itself."""
+    return isinstance(node, exp.Query | exp.Values) and not isinstance(node, exp.Subquery | exp.Table)
 
 
 def output_names(query: exp.Expr) -> list[str]:

@@ -14,7 +14,7 @@ leave. But it says of another table which of its rows can matter.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 from sqlglot import exp
@@ -63,7 +63,7 @@ def add_equal_columns(draft: Draft, select: exp.Select) -> None:
     equal = Equalities(inner, types)
     joins = {join.this.alias: join for join in joins_of(select)}
     where: list[exp.Expr] = []
-    for other, condition in _conditions_on_equals(compared, equal, own, certain):
+    for other, condition in _conditions_on_equals(compared, equal, own, set(map(text, certain))):
         join = joins.get(other.table)
         if join is None or not is_hiding(join):
             where.append(move_condition(condition, other))
@@ -85,10 +85,12 @@ def _met_conditions(joins: Sequence[exp.Join], conditions: Sequence[exp.Expr]) -
     """
     found: list[exp.Expr] = []
     left = [join for join in joins if side_of(join) == "LEFT" and not is_hiding(join)]
-    while met := [join for join in left if join.this.alias in equal_tables([*conditions, *found])]:
-        left = [join for join in left if join not in met]
-        for join in met:
-            found += conjuncts(join.args.get("on"))
+    tables = equal_tables(conditions)
+    while met := [join for join in left if join.this.alias in tables]:
+        left = [join for join in left if join.this.alias not in tables]
+        own = [condition for join in met for condition in conjuncts(join.args.get("on"))]
+        tables |= equal_tables(own)
+        found += own
     return found
 
 
@@ -109,24 +111,24 @@ def _is_condition(node: exp.Expr, select: exp.Select) -> bool:
 
 
 def _conditions_on_equals(
-    compared: Compared, equal: Equalities, own: Mapping[str, pa.DataType], known: Sequence[exp.Expr]
+    compared: Compared, equal: Equalities, own: Mapping[str, pa.DataType], known: Collection[str]
 ) -> Iterator[tuple[exp.Column, exp.Expr]]:
-    """Columns of a SELECT's own tables, with conditions that hold of them and are not said yet."""
-    wanted = [
-        (column_named(other), condition)
-        for column, condition in compared
-        for other in sorted(equal.members(column) - {column})
-        if other in own
-    ]
-    if not wanted:
-        return
-    said, added = {text(condition) for condition in known}, 0
-    for column, condition in wanted:
-        written = text(move_condition(condition, column))
-        if written not in said and added < MOST_ADDED:
+    """Columns of a SELECT's own tables, with conditions that hold of them and are not said yet: `known` has
+    the texts of those that are.
+    """
+    names = {column for column, _ in compared}
+    others = {column: sorted((equal.members(column) - {column}) & own.keys()) for column in names}
+    said, added = set(known), 0
+    for column, condition in compared:
+        for other in map(column_named, others[column]):
+            written = text(move_condition(condition, other))
+            if written in said:
+                continue
             said.add(written)
             added += 1
-            yield column, condition
+            yield other, condition
+            if added == MOST_ADDED:
+                return
 
 
 def _add_to_joins(
@@ -134,6 +136,7 @@ def _add_to_joins(
 ) -> None:
     """Say of the tables of LEFT and ANTI joins what their conditions make equal to the tables before them."""
     joins = joins_of(select)
+    certain = set(map(text, certain_conditions(select)))
     for place, join in enumerate(joins):
         on = list(conjuncts(join.args.get("on")))
         if side_of(join) in {"RIGHT", "FULL"} or not any(map(equal_pair, on)):
@@ -143,7 +146,7 @@ def _add_to_joins(
         here.add([*on, *_met_conditions(joins[:place], on)])
         theirs = {name: found for name, found in own.items() if column_named(name).table == alias}
         others = [(name, found) for name, found in compared if column_named(name).table != alias]
-        known = [*on, *certain_conditions(select)]
+        known = certain.union(map(text, on))
         found = [
             move_condition(condition, column)
             for column, condition in _conditions_on_equals(others, here, theirs, known)

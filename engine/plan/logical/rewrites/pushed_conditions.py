@@ -19,7 +19,7 @@ matter of `shared_conditions`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from sqlglot import exp
 
@@ -48,10 +48,8 @@ def push_conditions(draft: Draft, select: exp.Select) -> None:
     if not picks_by_neighbours(select):
         for place, node in enumerate(tables_of_from(select)):
             query = _query_of(draft.plan, node)
-            if query is None:
-                continue
-            for output, condition in needed_rows(draft, select, place, query):
-                push_condition(draft, query, output, condition)
+            if query is not None:
+                push_into_query(draft, query, list(needed_rows(draft, select, place, query)))
     _push_into_memberships(draft, select)
 
 
@@ -69,10 +67,15 @@ def needed_rows(
     """
     alias = list(tables_of_from(select))[place].alias
     types = draft.types.columns(select)
+    names = output_names(query)
     for condition in list(conditions_on_table(select, place)):
+        first = condition.find(exp.Column)
+        # A SELECT may have many tables, each with many conditions: those of others are left out first.
+        if first is None or first.table != alias:
+            continue
         column = compared_column(condition, types)
-        if column is not None and column_named(column).table == alias:
-            yield output_names(query).index(column_named(column).name), condition
+        if column is not None:
+            yield names.index(column_named(column).name), condition
 
 
 def _query_of(plan: LogicalPlan, node: exp.Expr) -> exp.Query | None:
@@ -95,12 +98,10 @@ def _push_into_memberships(draft: Draft, select: exp.Select) -> None:
     types = draft.types.columns(select)
     compared = [(compared_column(condition, types), condition) for condition in certain]
     for member, query in memberships:
-        for column, condition in compared:
-            if (
-                column == text(member)
-                and draft.types.outputs(query).get(output_names(query)[0]) == types[column]
-            ):
-                push_condition(draft, query, 0, condition)
+        column = text(member)
+        needed = [(0, condition) for name, condition in compared if name == column]
+        if needed and draft.types.outputs(query).get(output_names(query)[0]) == types[column]:
+            push_into_query(draft, query, needed)
 
 
 def _memberships(conditions: list[exp.Expr]) -> Iterator[tuple[exp.Column, exp.Query]]:
@@ -114,28 +115,40 @@ def _memberships(conditions: list[exp.Expr]) -> Iterator[tuple[exp.Column, exp.Q
             yield member, query
 
 
-def push_condition(draft: Draft, query: exp.Expr, output: int, condition: exp.Expr) -> None:
-    """Add a condition on an output of a query to its WHERE, or to those of the sides of a set operation, as
-    far as it can stand there.
+def push_into_query(draft: Draft, query: exp.Expr, needed: Sequence[tuple[int, exp.Expr]]) -> None:
+    """Add conditions on outputs of a query to its WHERE, or to those of the sides of a set operation, as far
+    as they can stand there.
 
     Args:
         draft: The plan.
         query: The query, only such rows of which matter.
-        output: Place of the output.
-        condition: Compares one column, which stands for the output, with constants.
+        needed: Places of outputs, each with a condition that compares one column, which stands for the
+            output, with constants.
     """
+    if not needed:
+        return
     if isinstance(query, exp.Subquery) and used_arguments(query) == {"this"}:
-        push_condition(draft, query.this, output, condition)
+        push_into_query(draft, query.this, needed)
     elif isinstance(query, exp.SetOperation):
-        if used_arguments(query) <= _SET_PARTS and output_names(query)[output] in draft.types.outputs(query):
-            push_condition(draft, query.this, output, condition)
-            push_condition(draft, query.args["expression"], output, condition)
-    elif isinstance(query, exp.Select) and _picks_single_rows(query, output):
-        column = query.expressions[output].this
+        if used_arguments(query) <= _SET_PARTS:
+            names, types = output_names(query), draft.types.outputs(query)
+            typed = [(output, condition) for output, condition in needed if names[output] in types]
+            push_into_query(draft, query.this, typed)
+            push_into_query(draft, query.args["expression"], typed)
+    elif isinstance(query, exp.Select):
+        places = {output for output, _ in needed}
+        values = {
+            output: query.expressions[output].this for output in places if _picks_single_rows(query, output)
+        }
         where = where_of(query)
-        moved = move_condition(condition, column)
-        if text(moved) not in {text(each) for each in where}:
-            set_where(query, [*where, moved])
+        known = set(map(text, where))
+        moved = {
+            text(said): said
+            for output, condition in needed
+            if output in values and text(said := move_condition(condition, values[output])) not in known
+        }
+        if moved:
+            set_where(query, [*where, *moved.values()])
 
 
 def _picks_single_rows(select: exp.Select, output: int) -> bool:

@@ -18,7 +18,7 @@ from sqlglot import exp
 from engine.plan.logical.column_types import tables_of_from
 from engine.plan.logical.constant_conditions import move_condition
 from engine.plan.logical.rewrite import CteRewrite, Draft
-from engine.plan.logical.rewrites.pushed_conditions import needed_rows, push_condition
+from engine.plan.logical.rewrites.pushed_conditions import needed_rows, push_into_query
 from engine.plan.logical.selects import picks_by_neighbours
 from engine.plan.logical.trees import column, conjunction, disjunction, output_names, tables_of, text
 
@@ -30,9 +30,12 @@ def push_shared_conditions(draft: Draft, name: str) -> None:
     if len(readers) < 2:
         return
     needed = [_needed_values(draft, table, query) for table in readers]
-    for output in sorted(set(needed[0]).intersection(*needed[1:])):
-        condition = _any_of([each[output] for each in needed], column(name, output_names(query)[output]))
-        push_condition(draft, query, output, condition)
+    names = output_names(query)
+    shared = [
+        (output, _any_of([each[output] for each in needed], column(name, names[output])))
+        for output in sorted(set(needed[0]).intersection(*needed[1:]))
+    ]
+    push_into_query(draft, query, shared)
 
 
 def _needed_values(draft: Draft, table: exp.Table, query: exp.Query) -> Mapping[int, Sequence[exp.Expr]]:
