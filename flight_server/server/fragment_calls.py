@@ -155,22 +155,34 @@ class Fragments:
         deadline = Deadline(asked.timeout_seconds, call.is_cancelled)
         with ExitStack() as unless_answered:
             unless_answered.callback(call.end)
-            # Taken first: what would wait for it with its first rows would take memory meanwhile.
-            place = self._places.wait(principal.name, deadline)
-            unless_answered.callback(place.give)
-            with self._endpoint_slots.hold(
-                asked.timeout_seconds, share_of(principal), call.is_cancelled
-            ) as slot:
-                call.state = CallState.RUNNING
-                request = replace(
-                    _shorten_timeout(asked, slot.waited, call),
-                    scope=principal.scope,
-                    engine_limit=principal.engine_limit,
-                )
-                result = self._runner.execute_fragment(request, call.is_cancelled)
-                pace = self._ledger.result_pace(principal)
-                terms = Terms(self._callers, principal, self._watcher, self._places, self._places, pace)
-                stream = result_stream(result, call, context, terms, slot, deadline, place)
+            try:
+                # Taken first: what would wait for it with its first rows would take memory meanwhile.
+                place = self._places.wait(principal.name, deadline)
+                unless_answered.callback(place.give)
+                with self._endpoint_slots.hold(
+                    asked.timeout_seconds, share_of(principal), call.is_cancelled
+                ) as slot:
+                    call.state = CallState.RUNNING
+                    request = replace(
+                        _shorten_timeout(asked, slot.waited, call),
+                        scope=principal.scope,
+                        engine_limit=principal.engine_limit,
+                    )
+                    result = self._runner.execute_fragment(request, call.is_cancelled)
+                    audited.note_result(result)
+                    pace = self._ledger.result_pace(principal)
+                    terms = Terms(self._callers, principal, self._watcher, self._places, self._places, pace)
+                    stream = result_stream(result, call, context, terms, slot, deadline, place)
+            except Exception as error:  # noqa: BLE001 - whatever it is, it is told and raised again
+                told = call.told_error(error)
+                try:
+                    audited.fail(told)
+                    if told is not error:
+                        raise told from error
+                    raise
+                finally:
+                    # It knows this function, which would know it.
+                    del told
             unless_answered.pop_all()
         return stream
 
