@@ -231,7 +231,7 @@ class AuditedCall:
         self.size += size
 
     def break_off(self, error: Exception) -> None:
-        """Take note that it failed when rows were on their way."""
+        """Take note that it failed when rows were on their way; nothing where it has ended."""
         self.fail(error)
         if self._meter is not None:
             self._meter.note_failure(error)

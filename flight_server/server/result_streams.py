@@ -197,6 +197,9 @@ class _Sending:
         # Flight drops the stream of a client that went away, without a word; a generator that never began
         # would not clean up.
         try:
+            if self._place is not None and self._call.audited is not None:
+                # Of what has ended nothing more is told.
+                self._call.audited.break_off(Cancelled("The client went away before it had all rows."))
             self.close()
         finally:
             # Not earlier: the thread that sends may wait for its client until now.
@@ -345,10 +348,10 @@ def _whole_stream(
 
 
 def _hold_back(table: pa.Table, call: Call, terms: Terms, slot: HeldSlot | None) -> None:
-    """Wait until all rows of a call may be sent, and end it."""
+    """Wait until all rows of a call may be sent, and end it. Where nobody wants them any more, whoever began
+    the call ends it, once that is noted.
+    """
     if slot is not None:
         slot.give()
-    try:
-        wait_for_pace(terms.pace, [table], call)
-    finally:
-        call.end()
+    wait_for_pace(terms.pace, [table], call)
+    call.end()

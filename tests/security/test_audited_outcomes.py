@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
+from engine.errors import Cancelled
 from flight_server.cli.credentials import add_token
 from flight_server.client.client import Client
 from flight_server.client.connection_options import ConnectionOptions
@@ -24,6 +26,7 @@ from tests.support.waiting import wait_until
 
 PARTITIONS = 8
 FAILS_AT_WORK = "SELECT id, CAST('x' || n AS INT) AS n FROM numbers"
+CALL = bytes(range(16))
 
 
 @dataclass(frozen=True)
@@ -103,7 +106,38 @@ def fail_at_work(site: Site) -> list[tuple[str, str]]:
     return [("statement", "InvalidInput")]
 
 
-@pytest.mark.parametrize("ask", [read_parts, fail_in_a_part, fail_at_work])
+def go_away(site: Site) -> list[tuple[str, str]]:
+    rows = site.client.query("SELECT a.id FROM numbers a, range(9000)")
+    rows.close()
+    return [("statement", "Cancelled")]
+
+
+def go_away_from_a_part(site: Site) -> list[tuple[str, str]]:
+    first, *_ = site.parts("SELECT a.id FROM numbers a, range(90000)")
+    site.plain.do_get(first.ticket, site.proof).cancel()
+    return [("endpoint", "Cancelled")]
+
+
+def cancel_what_is_held_back(site: Site) -> list[tuple[str, str]]:
+    sql = "SELECT a.id + {} FROM numbers a, range(10)"
+    site.client.query(sql.format(0)).read_all()
+    with ThreadPoolExecutor(1) as pool:
+        held_back = pool.submit(lambda: site.client.query(sql.format(1), call_id=CALL).read_all())
+        wait_until(lambda: _has_all_rows(site))
+        site.client.cancel(CALL)
+        with pytest.raises(Cancelled):
+            held_back.result(60)
+    return [("statement", "ok"), ("statement", "Cancelled")]
+
+
+def _has_all_rows(site: Site) -> bool:
+    running = site.client.query("SHOW STATEMENTS").read_all().to_pylist()
+    return any(row["id"] == CALL.hex() and row["rows_sent"] == 10_000 for row in running)
+
+
+@pytest.mark.parametrize(
+    "ask", [read_parts, fail_in_a_part, fail_at_work, go_away, go_away_from_a_part, cancel_what_is_held_back]
+)
 def test_what_a_client_got_is_what_is_told(site: Site, ask: Callable[[Site], list[tuple[str, str]]]) -> None:
     expected = ask(site)
     wait_until(lambda: site.host.running_queries == 0 and len(site.lines()) >= len(expected))
