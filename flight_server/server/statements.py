@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
 from typing import Any
@@ -217,7 +218,25 @@ class Statements:
             InvalidInput: It is another one than was told when the statement was prepared.
             LivestateError: The statement cannot run, by kind.
         """
-        return described_schema(self._prepared_statement(statement, context))
+        with self._failure_audited(statement, context):
+            return described_schema(self._prepared_statement(statement, context))
+
+    @contextmanager
+    def _failure_audited(self, statement: Statement, context: Any) -> Iterator[None]:
+        """Plan a statement. One that cannot be planned is never run, which is what others get their line of
+        the audit log for: so it gets one here.
+        """
+        name_statement(statement_of_call_id(statement.call_id))
+        audited = None
+        if self._audit is not None:
+            audited = AuditedCall(self._audit, "statement", self._principal, context, statement.sql)
+        try:
+            yield
+        except Exception as error:
+            if audited is not None:
+                audited.fail(error)
+                audited.end()
+            raise
 
     def _activity_of(self, statement: Statement) -> ActivityStatement | Setting | None:
         """What a statement asks for that is not about stores; None where it is about these, which whoever
@@ -298,13 +317,14 @@ class Statements:
         call_id = os.urandom(CALL_ID_BYTES)
         name_statement(statement_of_call_id(call_id))
         statement = parse_handle(handle)
-        prepared = self._prepared_statement(statement, context)
+        with self._failure_audited(statement, context):
+            prepared = self._prepared_statement(statement, context)
+            expected_shapes = prepared.shapes if statement.expected_shapes is None else None
+            endpoints = self._parallel_endpoints(statement, prepared) or [
+                flight.FlightEndpoint(execution_ticket(handle, expected_shapes, call_id), [])
+            ]
         if len(handle) > MAX_ECHOED_BYTES:
             descriptor = flight.FlightDescriptor.for_command(b"")
-        expected_shapes = prepared.shapes if statement.expected_shapes is None else None
-        endpoints = self._parallel_endpoints(statement, prepared) or [
-            flight.FlightEndpoint(execution_ticket(handle, expected_shapes, call_id), [])
-        ]
         return flight.FlightInfo(described_schema(prepared), descriptor, endpoints)
 
     def _parallel_endpoints(
@@ -344,6 +364,12 @@ class Statements:
         Raises:
             LivestateError: The statement cannot run, by kind.
         """
+        with self._failure_audited(command.request.statement, context):
+            return self._command_info(command, descriptor, context)
+
+    def _command_info(
+        self, command: JsonCommand, descriptor: flight.FlightDescriptor, context: Any
+    ) -> flight.FlightInfo:
         statement = command.request.statement
         activity = self._activity_of(statement)
         cancelled = context.is_cancelled
@@ -355,7 +381,9 @@ class Statements:
             endpoint = flight.FlightEndpoint(execution_ticket(statement.to_bytes(), prepared.shapes), [])
             return flight.FlightInfo(described_schema(prepared), descriptor, [endpoint])
         division = self._division(statement, values, slot, context)
-        schema = self.schema(statement, context) if division.schema is None else division.schema
+        schema = division.schema
+        if schema is None:
+            schema = described_schema(self._prepared_statement(statement, context))
         if division.pieces is None:
             epochs = {
                 group: AsOfEpoch(epoch, division.digests.get(group, ""))
@@ -600,7 +628,8 @@ class Statements:
         Raises:
             LivestateError: The statement cannot run, by kind.
         """
-        prepared = self._prepared_statement(statement, context)
+        with self._failure_audited(statement, context):
+            prepared = self._prepared_statement(statement, context)
         return new(
             "ActionCreatePreparedStatementResult",
             prepared_statement_handle=replace(statement, expected_shapes=prepared.shapes).to_bytes(),

@@ -20,6 +20,7 @@ from flight_server.cli.credentials import add_token
 from flight_server.client.client import Client
 from flight_server.client.connection_options import ConnectionOptions
 from flight_server.host.host import Host, HostOptions
+from flight_server.wire.messages import new, pack
 from tests.protocol.test_cluster_hosts import add
 from tests.support.started_host import start_host
 from tests.support.waiting import wait_until
@@ -106,6 +107,23 @@ def fail_at_work(site: Site) -> list[tuple[str, str]]:
     return [("statement", "InvalidInput")]
 
 
+def fail_to_plan(site: Site) -> list[tuple[str, str]]:
+    sql = "SELECT * FROM others"
+    command = pack(new("CommandStatementQuery", query=sql))
+    documents = [{"sql": sql}, {"sql": sql, "endpoints": "partitions"}]
+    for described in (command, *(json.dumps(document).encode() for document in documents)):
+        with pytest.raises(pa.ArrowException, match="There is no store others"):
+            site.plain.get_flight_info(flight.FlightDescriptor.for_command(described), site.proof)
+    with pytest.raises(pa.ArrowException, match="There is no store others"):
+        site.plain.get_schema(flight.FlightDescriptor.for_command(command), site.proof)
+    prepare = flight.Action(
+        "CreatePreparedStatement", pack(new("ActionCreatePreparedStatementRequest", query=sql))
+    )
+    with pytest.raises(pa.ArrowException, match="There is no store others"):
+        list(site.plain.do_action(prepare, site.proof))
+    return [("statement", "NotFound")] * 5
+
+
 def go_away(site: Site) -> list[tuple[str, str]]:
     rows = site.client.query("SELECT a.id FROM numbers a, range(9000)")
     rows.close()
@@ -136,7 +154,16 @@ def _has_all_rows(site: Site) -> bool:
 
 
 @pytest.mark.parametrize(
-    "ask", [read_parts, fail_in_a_part, fail_at_work, go_away, go_away_from_a_part, cancel_what_is_held_back]
+    "ask",
+    [
+        read_parts,
+        fail_in_a_part,
+        fail_at_work,
+        fail_to_plan,
+        go_away,
+        go_away_from_a_part,
+        cancel_what_is_held_back,
+    ],
 )
 def test_what_a_client_got_is_what_is_told(site: Site, ask: Callable[[Site], list[tuple[str, str]]]) -> None:
     expected = ask(site)
