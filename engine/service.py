@@ -391,7 +391,7 @@ class QueryService:
     def _hide_sizes(self, result: QueryResult) -> QueryResult:
         """A result with metadata that tells nothing of rows that are hidden."""
         if self._scope is not None:
-            result.metadata = hide_sizes(result.metadata)
+            result.tell(hide_sizes(result.metadata))
         return result
 
     def _check_shown(self, request: Request) -> None:

@@ -164,6 +164,7 @@ class QueryResult:
         table_bytes: Arrow bytes of the table, where they are known.
 
     Attributes:
+        metadata: What its client is told of what was read.
         table: All rows, where they are there already; else None.
         explain: Gives the lines of EXPLAIN for the plan that made it; None where nobody noted it.
     """
@@ -180,6 +181,7 @@ class QueryResult:
     ) -> None:
         self.schema = schema
         self.metadata = metadata
+        self._whole_metadata: QueryMetadata | None = None
         self.explain: Callable[[], Sequence[str]] | None = None
         self.table = batches if isinstance(batches, pa.Table) else None
         self._batches = _batches_of(self.table) if self.table is not None else batches
@@ -191,6 +193,22 @@ class QueryResult:
         if self._release is not None:
             # When the process ends, its memory goes with it.
             self._release.atexit = False
+
+    @property
+    def whole_metadata(self) -> QueryMetadata:
+        """What was read, for the figures of the host, and for other hosts: also what its client may not
+        know.
+        """
+        return self._whole_metadata or self.metadata
+
+    def tell(self, metadata: QueryMetadata) -> None:
+        """Have its client told something else than what was read.
+
+        Args:
+            metadata: What it may know.
+        """
+        self._whole_metadata = self.whole_metadata
+        self.metadata = metadata
 
     @property
     def table_bytes(self) -> int:

@@ -222,7 +222,7 @@ class AuditedCall:
 
     def note_result(self, result: QueryResult) -> None:
         """Take note of what a statement read, and how."""
-        self._metadata, self._explain = result.metadata, result.explain
+        self._metadata, self._explain = result.whole_metadata, result.explain
         self.add(epochs=dict(result.metadata.epochs))
 
     def count(self, rows: int, size: int) -> None:

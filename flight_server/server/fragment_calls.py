@@ -323,7 +323,7 @@ def _write(
     told: AuditedCall,
     writer: flight.MetadataRecordBatchWriter,
 ) -> None:
-    schema = result.schema.with_metadata({METADATA_KEY: result.metadata.to_json(call.id)})
+    schema = result.schema.with_metadata({METADATA_KEY: result.whole_metadata.to_json(call.id)})
     repeated = Repeated.from_sample(schema, first)
     _send_to_peer(lambda: writer.begin(repeated.schema, options=WRITE_OPTIONS))
     for batch in chain(first, _cancellable_batches(result, call)):

@@ -476,7 +476,7 @@ class Statements:
     def _note_at_hand(self, result: QueryResult) -> None:
         """Count an answer that took next to nothing."""
         assert result.table is not None
-        metadata = result.metadata
+        metadata = result.whole_metadata
         seconds = metadata.seconds.get("total", 0.0)
         self._calls.meter.note("statement", metadata, seconds, result.table.num_rows, result.table_bytes)
 

@@ -1,7 +1,7 @@
 """What a role that may see a part of the stores gets, by every call of Flight, on one host and on two."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from flight_server.client.client import Client
 from flight_server.client.connection_options import ConnectionOptions
 from flight_server.client.secret_files import write_secret
 from flight_server.host.host import Host, HostOptions
+from flight_server.server.statement_meter import ClassTotals, StatementClass
 from flight_server.wire.messages import new, pack
 from tests.protocol.test_cluster_hosts import pair, several
 from tests.support.oracle import sorted_rows
@@ -148,6 +149,34 @@ def test_answers_are_those_of_stores_that_hold_nothing_else(ann: Client, referen
         assert table.schema.names == expected.schema.names
         assert sorted_rows(table) == sorted_rows(expected)
         assert all(found.metadata[name] == 0 for name in ("rows", "rows_read", "blocks", "segments"))
+
+
+def totals(host: Host) -> Mapping[StatementClass, ClassTotals]:
+    figures = host.figures().server
+    assert figures is not None
+    return figures.totals.classes
+
+
+def test_figures_of_the_host_are_of_all_that_was_read(hosts: Sequence[Host], directory: Path) -> None:
+    sql = "SELECT desk, count(*) AS n, max(amount) AS m FROM trades WHERE id <> {} GROUP BY desk"
+    asked, expected = hosts[0], StatementClass.ENGINE if len(hosts) == 1 else StatementClass.SPLIT
+    counted = {}
+    for place, name in enumerate(("all", "ann")):
+        before = totals(asked)[expected]
+        with client_of(asked, directory, name) as client:
+            found = client.query(sql.format(-1 - place))
+            found.read_all()
+        wait_until(lambda: asked.running_queries == 0)
+        after = totals(asked)[expected]
+        assert sum(after.seconds.counts) - sum(before.seconds.counts) == 1, name
+        counted[name] = (
+            after.rows_read - before.rows_read,
+            after.partitions - before.partitions,
+            after.moved > before.moved,
+        )
+    assert (found.metadata["plan"], found.metadata["rows_read"]) == ("hidden", 0), "what ann is told"
+    assert counted["ann"] == counted["all"]
+    assert counted["ann"][0] > 0
 
 
 def refusal(client: Client, sql: str) -> str:
