@@ -18,6 +18,8 @@ MOST_NUMBERS = 8
 """Partitions that a problem names."""
 DRAINING = "draining"
 """State of a host that takes no more statements of clients."""
+AWAY = "away"
+"""State of a host that does not answer: all else is what it said last."""
 
 HOSTS_SCHEMA = pa.schema(
     [
@@ -56,30 +58,30 @@ def hosts_table(
     Returns:
         A table of `HOSTS_SCHEMA`; a host that is not known to have any group has one row without a group.
         `partitions` counts what the host holds of the group's stores. `state` is `readable`, or what
-        `percent` and the columns behind it are about: `behind`, where newer commits are known than can be
-        read; `building`, where nothing can be read yet; `rebuilding`, where some partitions cannot. It is
-        `draining` of a host that is about to stop.
+        `percent` and the columns behind it are about: `behind`, where newer commits are known, to whichever
+        host, than can be read; `building`, where nothing can be read yet; `rebuilding`, where some partitions
+        cannot. It is `draining` of a host that is about to stop, and `away` of one that does not answer.
     """
     newest = newest_epochs(host_statuses.values())
     rows = []
     for name, host_status in host_statuses.items():
         host = {"host": name, "uri": uris.get(name), "alive": host_status.alive}
         groups = {} if host_status.report is None else host_status.report.groups
-        draining = (
-            {"state": DRAINING} if host_status.report is not None and host_status.report.is_draining else {}
-        )
+        is_draining = host_status.report is not None and host_status.report.is_draining
+        state = AWAY if not host_status.alive else DRAINING if is_draining else ""
+        stands = {"state": state} if state else {}
         rows += [
             {
                 **host,
                 "store_group": group,
                 **progress(report, newest[group], now),
                 "partitions": _count_partitions(host_status.report, group, definitions),
-                **_build_figures(report),
-                **draining,
+                **_build_figures(report, newest[group]),
+                **stands,
                 "problem": report.problem,
             }
             for group, report in sorted(groups.items())
-        ] or [{**host, **draining}]
+        ] or [{**host, **stands}]
     return pa.Table.from_pylist(rows, HOSTS_SCHEMA)
 
 
@@ -104,15 +106,27 @@ def progress(group: GroupReport, newest: Epoch, now: int) -> dict[str, Any]:
         newest: The newest epoch of the group that any host knows of.
         now: The time, microseconds since 1970 UTC.
     """
-    lag = 0.0 if group.unread_since is None else max(0.0, (now - group.unread_since) / MICROSECONDS)
+    since = _lacking_since(group, newest)
+    lag = 0.0 if since is None else max(0.0, (now - since) / MICROSECONDS) if since else None
     return {"epoch": group.newest, "newest_epoch": max(newest, group.newest), "lag_seconds": lag}
 
 
-def _build_figures(group: GroupReport) -> dict[str, Any]:
+def _lacking_since(group: GroupReport, newest: Epoch) -> int | None:
+    """Since when, at most, a host has lacked a commit that there is, microseconds since 1970 UTC; 0 where
+    that is not known, None where it lacks none. A host that is gone, or cut off from the changelog, does not
+    know of what others have seen: it lacks that since it looked last.
+    """
+    if group.unread_since is not None or group.newest >= newest:
+        return group.unread_since
+    return group.complete_until
+
+
+def _build_figures(group: GroupReport, newest: Epoch) -> dict[str, Any]:
     """What a host builds, and how far it is: the columns `state` to `seconds_left`."""
     building = group.building or group.catching_up
     if building is None:
-        return {"state": "readable", "epochs_behind": 0}
+        behind = max(0, newest - group.newest)
+        return {"state": "behind" if behind else "readable", "epochs_behind": behind}
     state = "behind" if group.building is None else "rebuilding" if group.readable else "building"
     return {
         "state": state,
@@ -194,11 +208,9 @@ def _status(
             reached[number] = max(reached.get(number, Epoch(0)), group.newest)
     copies = sum(len(store.partitions) for store, _ in holders) / max(1, len(reached))
     epoch = min(reached.values(), default=Epoch(0))
-    behind = [
-        group.unread_since
-        for _, group in holders
-        if group.unread_since is not None and group.newest <= epoch < newest
-    ]
+    # Whoever is at this epoch lacks the one behind it, and who knows most of that says since when.
+    lacking = (_lacking_since(group, newest) for _, group in holders if group.newest == epoch < newest)
+    behind = max(filter(None, lacking), default=None)
     missing = [number for number in range(definition.partitions) if number not in reached]
 
     def count_once(counts: Iterable[int]) -> int:
@@ -209,7 +221,7 @@ def _status(
         group=definition.group,
         epoch=epoch,
         newest_epoch=max(newest, epoch),
-        lag_seconds=max(0.0, (now - min(behind)) / MICROSECONDS) if behind else 0.0,
+        lag_seconds=0.0 if behind is None else max(0.0, (now - behind) / MICROSECONDS),
         rows=count_once(store.rows for store, _ in holders),
         stored_rows=count_once(store.stored_rows for store, _ in holders),
         bytes=count_once(store.bytes for store, _ in holders),

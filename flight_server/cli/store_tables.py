@@ -87,7 +87,10 @@ def lag_text(row: Mapping[str, Any]) -> str:
     if row["epoch"] is None:
         return ""
     behind = row["newest_epoch"] - row["epoch"]
-    return f"{human_seconds(row['lag_seconds'])}, {quantity(behind, 'epoch')}" if behind > 0 else "none"
+    if behind <= 0:
+        return "none"
+    seconds = [] if row["lag_seconds"] is None else [human_seconds(row["lag_seconds"])]
+    return ", ".join([*seconds, quantity(behind, "epoch")])
 
 
 def _cells(row: dict[str, Any]) -> tuple[RenderableType, ...]:

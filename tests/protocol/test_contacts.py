@@ -112,11 +112,11 @@ def test_the_table_of_hosts_says_how_far_each_is() -> None:
         {DEFINITION.name: DEFINITION},
         NOW,
     ).to_pylist()
-    names = ("host", "alive", "epoch", "newest_epoch", "lag_seconds", "partitions")
+    names = ("host", "alive", "epoch", "newest_epoch", "lag_seconds", "partitions", "state")
     assert [tuple(row[name] for name in names) for row in rows] == [
-        ("a", True, 7, 7, 0.0, 0),
-        ("b", False, 5, 7, 1.5, len(held)),
-        ("c", False, None, None, None, None),
+        ("a", True, 7, 7, 0.0, 0, "readable"),
+        ("b", False, 5, 7, 1.5, len(held), "away"),
+        ("c", False, None, None, None, None, "away"),
     ]
     assert rows[2]["uri"] == "grpc://127.0.0.1:3"
 

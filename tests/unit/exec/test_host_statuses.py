@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from engine.catalog.host_statuses import HOSTS_SCHEMA, store_statuses
-from engine.cluster.reports import GroupReport, HostName, HostReport, ReadableEpoch, StoreReport
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.catalog.host_statuses import HOSTS_SCHEMA, hosts_table, store_statuses
+from engine.cluster.reports import GroupReport, HostName, HostReport, HostStatus, ReadableEpoch, StoreReport
 from engine.model.schema import Epoch, GroupName, PartitionId
 from engine.service import QueryOptions, QueryService
 from tests.support.local_cluster import memory_cluster
@@ -92,3 +95,54 @@ def test_replicas_count_once_and_what_nobody_has_is_named() -> None:
     assert status.problem == f"{lacking} something else"
     (status,) = store_statuses({}, {PLAYS.name: PLAYS}, [], 0)
     assert (status.rows, status.epoch, status.partitions) == (0, 0, 0)
+
+
+NOW = 100_000_000
+"""Microseconds."""
+
+
+@st.composite
+def host_statuses(draw: st.DrawFn) -> dict[HostName, HostStatus]:
+    """Hosts of which each knows of some epochs, and can read some of these."""
+    found = {}
+    for host in HOSTS:
+        known, looked_at = draw(st.integers(0, 5)), draw(st.sampled_from([0, NOW - 9_000_000, NOW]))
+        epoch = draw(st.integers(0, known))
+        readable = (ReadableEpoch(Epoch(epoch), 1),) if epoch else ()
+        unread_since = NOW - 4_000_000 if epoch < known else None
+        group = GroupReport(readable, Epoch(known), unread_since, looked_at)
+        held = StoreReport(tuple(map(PartitionId, range(PLAYS.partitions))))
+        known_of = HostReport(host, {PLAYS.group: group}, {PLAYS.name: held}, draw(st.booleans()))
+        found[host] = HostStatus(alive=draw(st.booleans()), report=known_of)
+    return found
+
+
+@given(host_statuses())
+def test_no_host_and_no_store_is_up_to_date_that_lacks_an_epoch(
+    statuses: dict[HostName, HostStatus],
+) -> None:
+    definitions = {PLAYS.name: PLAYS}
+    for row in hosts_table({}, statuses, definitions, NOW).to_pylist():
+        status = statuses[row["host"]]
+        assert status.report is not None
+        group = status.report.groups[PLAYS.group]
+        assert row["epochs_behind"] == row["newest_epoch"] - row["epoch"]
+        if row["epochs_behind"]:
+            since = group.unread_since or group.looked_at
+            assert row["lag_seconds"] == ((NOW - since) / 1_000_000 if since else None)
+        else:
+            assert row["lag_seconds"] == 0.0
+        if not status.alive:
+            assert row["state"] == "away"
+        elif status.report.is_draining:
+            assert row["state"] == "draining"
+        else:
+            assert (row["state"] == "readable") == (row["epochs_behind"] == 0)
+    reports = {name: each.report for name, each in statuses.items() if each.alive and each.report}
+    (store,) = store_statuses(reports, definitions, [], NOW)
+    groups = (each.groups[PLAYS.group] for each in reports.values())
+    since = max(
+        (each.unread_since or each.looked_at for each in groups if each.newest == store.epoch), default=0
+    )
+    is_behind = bool(since) and store.epoch < store.newest_epoch
+    assert store.lag_seconds == ((NOW - since) / 1_000_000 if is_behind else 0.0)
