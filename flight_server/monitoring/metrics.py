@@ -11,7 +11,7 @@ import importlib.metadata
 import platform
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Protocol, TypeVar
@@ -91,6 +91,7 @@ class _HostCollector(Collector):
     def __init__(self, host: MeasuredHost, lag: SchedulingLag) -> None:
         self._host = host
         self._lag = lag
+        self._others = _OthersCounters()
         self._started = time.time()
         self._version = importlib.metadata.version("livestate")
 
@@ -108,7 +109,7 @@ class _HostCollector(Collector):
         yield from _process_metrics(self._lag.lags())
         yield from _deployment_metrics(figures)
         yield from _store_metrics(figures)
-        yield from _group_metrics(figures)
+        yield from _group_metrics(figures, self._others)
         yield from _memory_metrics(figures)
         if figures.server is not None:
             yield from _statement_metrics(figures.server)
@@ -215,7 +216,9 @@ def _store_metrics(figures: HostFigures) -> Iterator[Metric]:
         )
         for name, store in stores
     ]
-    named, rest = counted[:MOST_NAMED], counted[MOST_NAMED:]
+    # A store may be called like the rest; two series of the same labels are none.
+    own = [each for each in counted if each[0][0] != OTHERS]
+    named, rest = own[:MOST_NAMED], [*own[MOST_NAMED:], *(each for each in counted if each[0][0] == OTHERS)]
     if rest:
         named.append(((OTHERS, OTHERS), {size: sum(each[size] for _, each in rest) for size in rest[0][1]}))
     documentation = {
@@ -232,26 +235,71 @@ def _store_metrics(figures: HostFigures) -> Iterator[Metric]:
         )
 
 
-def _group_metrics(figures: HostFigures) -> Iterator[Metric]:
+class _OthersCounters:
+    """Counts what groups that share a series have counted while they did: as groups come and go, what they
+    have counted so far would rise and fall with them, and a counter never falls.
+    """
+
+    def __init__(self) -> None:
+        self._seen: Mapping[str, Mapping[str, float]] = {}
+        self._totals: dict[str, float] = {}
+
+    def update(
+        self, values: Mapping[str, Mapping[str, float]], others: Collection[str]
+    ) -> Mapping[str, float]:
+        """What was counted so far.
+
+        Args:
+            values: What each group has counted by now.
+            others: Those that share the series.
+        """
+        for name in others:
+            before = self._seen.get(name, {})
+            for key, value in values[name].items():
+                grown = value - before.get(key, 0.0)
+                # One that was dropped and made anew begins at nothing.
+                self._totals[key] = self._totals.get(key, 0.0) + (grown if grown >= 0 else value)
+        self._seen = values
+        return dict(self._totals)
+
+
+def _group_metrics(figures: HostFigures, counters: _OthersCounters) -> Iterator[Metric]:
     now = time.time()
-    named: dict[str, dict[str, float]] = {}
-    for place, (name, report) in enumerate(sorted(figures.groups.items())):
-        own = _group_values(name, report, figures.replica.groups, now)
-        if place < MOST_NAMED:
-            named[name] = own
-            continue
-        others = named.setdefault(OTHERS, {})
-        for key, value in own.items():
-            if key in _SUMMED:
-                others[key] = others.get(key, 0.0) + value
-            elif key in _WORST:
-                others[key] = max(others.get(key, 0.0), value)
+    known: dict[str, dict[str, float]] = {
+        name: _group_values(name, report, figures.replica.groups, now)
+        for name, report in sorted(figures.groups.items())
+    }
+    own = [name for name in known if name != OTHERS][:MOST_NAMED]
+    others = known.keys() - set(own)
+    counts = {name: {key: each[key] for key in _SUMMED if key in each} for name, each in known.items()}
+    shared = counters.update(counts, others)
+    named = {name: known[name] for name in own}
+    if others:
+        named[OTHERS] = {**_worst([known[name] for name in others]), **shared}
     for key, said in _GROUP_GAUGES.items():
         values = [_Labelled((name,), each[key]) for name, each in named.items() if key in each]
         yield _gauge(f"group_{key}", said, values, ("group",))
     for key, said in _SUMMED.items():
         values = [_Labelled((name,), each[key]) for name, each in named.items() if key in each]
         yield _counter(f"group_{key}", said, values, ("group",))
+
+
+def _worst(groups: Sequence[Mapping[str, float]]) -> Mapping[str, float]:
+    """Of groups that share a series the largest values, and the bytes of the one whose changelog has grown
+    furthest beyond its snapshot.
+    """
+    found: dict[str, float] = {}
+    for key in _WORST:
+        values = [each[key] for each in groups if key in each]
+        if values:
+            found[key] = max(values)
+    grown = max(groups, key=_growth)
+    return found | {key: grown[key] for key in ("changelog_bytes", "snapshot_bytes") if key in grown}
+
+
+def _growth(values: Mapping[str, float]) -> float:
+    """How far a changelog has grown beyond what is right (LivestateChangelogGrows)."""
+    return values.get("changelog_bytes", 0.0) - 4 * values.get("snapshot_bytes", 0.0)
 
 
 _WORST = ("lag_epochs", "lag_seconds", "look_age_seconds", "problem", "building", "snapshot_age_seconds")

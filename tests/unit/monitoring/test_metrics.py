@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
+from engine.changelog import Snapshot
+from engine.changelog.commit import DataFile
+from engine.changelog.snapshot import SnapshotPart
 from engine.cluster.reports import GroupReport, Progress, ReadableEpoch, StoreReport
 from engine.errors import LimitExceeded, NotFound
 from engine.exec.query_result import QueryMetadata
-from engine.model.schema import Epoch, GroupName, PartitionId, StoreName
+from engine.model.schema import Epoch, GroupName, PartitionId, StoreName, define_store
+from engine.replica.figures import GroupFigures, GroupWork, MergeWork, ReplicaFigures
 from flight_server.monitoring import metrics
 from flight_server.monitoring.host_figures import HostFigures
 from flight_server.monitoring.metrics import MOST_NAMED, OTHERS, MetricsPage
@@ -28,6 +36,9 @@ class _Host:
     def __init__(self, figures: HostFigures) -> None:
         self._figures = figures
         self.looks = 0
+
+    def show(self, figures: HostFigures) -> None:
+        self._figures = figures
 
     def figures(self) -> HostFigures:
         self.looks += 1
@@ -84,6 +95,79 @@ def test_stores_and_groups_beyond_a_number_share_their_series() -> None:
     assert found["livestate_group_problem", (("group", names[0]),)] == 0
     assert found["livestate_group_lag_epochs", (("group", OTHERS),)] == 2
     assert ("livestate_group_epoch", (("group", OTHERS),)) not in found
+
+
+def _own_series(text: str) -> list[str]:
+    return [line.rsplit(" ", 1)[0] for line in text.splitlines() if not line.startswith("#")]
+
+
+@given(
+    st.lists(st.dictionaries(st.sampled_from(["a", "b", "c", OTHERS, "z"]), st.integers(1, 9)), max_size=8)
+)
+def test_counters_grow_by_what_was_counted_whatever_groups_come_and_go(
+    looks: list[dict[str, int]],
+) -> None:
+    """Each look has groups, and how many epochs each has applied since the look before."""
+    host, counted = _Host(HostFigures()), Counter[str]()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(metrics, "MOST_NAMED", 2)
+        patch.setattr(metrics, "KEPT_SECONDS", -1.0)
+        page = MetricsPage(host, SchedulingLag())
+        others = 0
+        for look in looks:
+            counted = Counter({name: counted[name] + more for name, more in look.items()})
+            host.show(_host_with(counted))
+            text = page.page().body.decode()
+            assert len(_own_series(text)) == len(set(_own_series(text)))
+            now = {
+                sample.labels["group"]: sample.value
+                for family in text_string_to_metric_families(text)
+                for sample in family.samples
+                if sample.name == "livestate_group_epochs_applied_total"
+            }
+            own = sorted(counted.keys() - {OTHERS})[:2]
+            others += sum(more for name, more in look.items() if name not in own)
+            shared = {OTHERS: others} if counted.keys() > set(own) else {}
+            assert now == {name: counted[name] for name in own} | shared
+
+
+def _host_with(epochs: Mapping[str, int]) -> HostFigures:
+    """A host of groups with a store each, that have applied so many epochs."""
+    groups = {
+        GroupName(name): GroupFigures(GroupWork(count, 0.5), MergeWork(), None, None)
+        for name, count in epochs.items()
+    }
+    return HostFigures(
+        groups={name: GroupReport((), Epoch(0)) for name in groups},
+        stores={StoreName(name): StoreReport(PARTITIONS, 1) for name in groups},
+        definitions={
+            StoreName(name): define_store(name, pa.schema([("k", pa.int64())]), ["k"], partitions=2)
+            for name in groups
+        },
+        replica=ReplicaFigures(groups),
+    )
+
+
+def _snapshot(group: GroupName, nbytes: int) -> Snapshot:
+    part = SnapshotPart("a", {}, frozenset(), (DataFile(Epoch(1), "file", nbytes, ()),))
+    return Snapshot(group, Epoch(1), 1, 0, {}, (part,))
+
+
+def test_of_groups_that_share_a_series_the_one_whose_changelog_grows_is_seen() -> None:
+    names = [f"group{number:04}" for number in range(MOST_NAMED + 3)]
+    sizes = dict(zip(names[-3:], ((1000, 200), (900, 10), (50, 0)), strict=True))
+    figures = {
+        GroupName(name): GroupFigures(GroupWork(), MergeWork(), unsaved, _snapshot(GroupName(name), saved))
+        for name, (unsaved, saved) in sizes.items()
+    }
+    found = samples(
+        HostFigures(
+            groups={GroupName(name): GroupReport((), Epoch(0)) for name in names},
+            replica=ReplicaFigures(figures),
+        )
+    )
+    assert found["livestate_group_changelog_bytes", (("group", OTHERS),)] == 900
+    assert found["livestate_group_snapshot_bytes", (("group", OTHERS),)] == 10
 
 
 def test_groups_that_are_built_say_how_far_they_are() -> None:
