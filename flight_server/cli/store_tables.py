@@ -115,9 +115,10 @@ def render_replicas(replicas: pa.Table, status: pa.Table) -> RenderableType:
         status: The rows of `SHOW STORES`: it says what the stores are.
 
     Returns:
-        What a rich console prints; a sentence if there are no stores.
+        What a rich console prints, with a line for each store that has a problem; a sentence if there are no
+        stores.
     """
-    if not replicas.num_rows:
+    if not replicas.num_rows and not status.num_rows:
         return _NO_STORES
     table = _empty_table(
         ("store", "group", "host", "partitions"), ("moving", "rows", "bytes", "epoch", "lag")
@@ -136,7 +137,8 @@ def render_replicas(replicas: pa.Table, status: pa.Table) -> RenderableType:
             lag_text(row),
         )
     rows = status.to_pylist()
-    return Group(_definitions(rows), "", table, *_skipped_epochs(rows))
+    problems = [plain_text(f"{row['store']}: {row['problem']}", "red") for row in rows if row["problem"]]
+    return Group(_definitions(rows), "", table, *problems, *_skipped_epochs(rows))
 
 
 def render_hosts(hosts: pa.Table) -> RenderableType:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -15,12 +16,15 @@ import pyarrow as pa
 import pytest
 from adbc_driver_flightsql import DatabaseOptions
 from pyarrow import flight
+from rich.console import Console
 
 from engine.changelog import Changelog, append_table
+from engine.changelog.layout import commit_path, definition_path
 from engine.cluster.deployment import Deployment, HostEntry
 from engine.cluster.reports import HostName
 from engine.errors import LivestateError, Unauthenticated, Unavailable, Unsupported
-from engine.model.schema import define_store
+from engine.model.schema import Epoch, define_store
+from flight_server.cli.store_tables import render_replicas
 from flight_server.client.client import Client
 from flight_server.client.connection_options import ConnectionOptions
 from flight_server.host.host import Host, HostOptions
@@ -252,6 +256,24 @@ def _can_read(client: Client, sql: str) -> bool:
     except LivestateError:
         return False
     return True
+
+
+def test_the_table_of_stores_names_each_problem(tmp_path: Path) -> None:
+    other = define_store("others", ROWS.schema, ["id"], partitions=2)
+    changelog = tmp_path / "changelog"
+    append_table(Changelog.open(str(changelog)), other, ROWS)
+    changelog.joinpath(*definition_path(other.name).split("/")).write_bytes(b"{}")
+    with pair(tmp_path) as hosts, Client(hosts[0].uri, timeout_seconds=60) as client:
+        assert total(client) == 1000
+        changelog.joinpath(*commit_path(STORE.group, Epoch(3)).split("/")).write_bytes(b"{}")
+        wait_until(lambda: all(row["problem"] for row in client.stores().to_pylist()))
+        rows = client.stores().to_pylist()
+        console = Console(file=io.StringIO(), width=1000)
+        console.print(render_replicas(client.replicas(), client.stores()))
+    assert {row["store"] for row in rows} == {"numbers", "others"}
+    assert isinstance(console.file, io.StringIO)
+    for row in rows:
+        assert f"{row['store']}: {row['problem']}" in console.file.getvalue()
 
 
 def test_drivers_read_all_endpoints(tmp_path: Path) -> None:
