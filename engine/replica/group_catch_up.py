@@ -399,11 +399,26 @@ class GroupCatchUp:
             commits = self.partitions.cohort(track).look_ahead(last)
         except Corrupt:
             self.state = self.state.block(track)
+            if track is Track.MAIN:
+                self._note_damaged_commit()
             raise
         if commits is None:
             self.state = self.state.doubt_commits(track)
             return ()
         return commits
+
+    def _note_damaged_commit(self) -> None:
+        """Report that commits are missing here though the next one cannot be read: it was not there at the
+        last look.
+        """
+        seen_at, epoch = self._setup.now(), self.partitions.main.epoch
+        newest = following = Epoch(epoch + 1)
+        with suppress(LivestateError):
+            newest = max(following, self._changelog.newest_listed_epoch(self._group, epoch))
+        self.reporter.note_epoch(newest, seen_at)
+        looked_at = self.reporter.reported[0].looked_at
+        committed_at = looked_at or self.publisher.committed_at or seen_at
+        self.reporter.note_look(looked_at, self.reporter.time_of_unread(following, committed_at))
 
     def apply_found(self, track: Track) -> Commit:
         """Apply the commits that were found; the last of them that was taken."""

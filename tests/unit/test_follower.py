@@ -198,7 +198,17 @@ def test_a_store_that_is_listed_late_is_built_where_its_directory_was_lost(
         assert both(follower) == ({**before[0], 7: 7}, before[1])
 
 
-def bring_damaged(changelog: Path, elsewhere: Path) -> tuple[Epoch, Path, bytes]:
+def damage_rows(content: bytes) -> bytes:
+    return content[:-5] + b"wrong"
+
+
+def damage_commit(content: bytes) -> bytes:
+    return b"wrong" + content[5:]
+
+
+def bring_damaged(
+    changelog: Path, elsewhere: Path, damage: Callable[[bytes], bytes] = damage_rows
+) -> tuple[Epoch, Path, bytes]:
     """Epochs that come while a host runs, of which one is damaged from its first moment on: its number, its
     place, and what it should be.
     """
@@ -215,18 +225,19 @@ def bring_damaged(changelog: Path, elsewhere: Path) -> tuple[Epoch, Path, bytes]
         content, target = path.read_bytes(), changelog / path.relative_to(elsewhere)
         if path.name == f"{bad:020d}.commit":
             whole, place = content, target
-            content = content[:-5] + b"wrong"
+            content = damage(content)
         target.write_bytes(content)
     return bad, place, whole
 
 
+@pytest.mark.parametrize("damage", [damage_rows, damage_commit])
 def test_a_damaged_commit_stops_the_group_and_not_its_queries(
-    changelog: Changelog, appender: StoreAppender, tmp_path: Path
+    changelog: Changelog, appender: StoreAppender, tmp_path: Path, damage: Callable[[bytes], bytes]
 ) -> None:
     first = append(appender, {1: 1}, {})
     with run_follower(changelog, tmp_path / "data") as follower:
         assert follower.wait_for(GROUP, first, WAIT_SECONDS)
-        bad, place, whole = bring_damaged(tmp_path / "changelog", tmp_path / "elsewhere")
+        bad, place, whole = bring_damaged(tmp_path / "changelog", tmp_path / "elsewhere", damage)
         wait_until(lambda: any(row.problem for row in follower.status()))
         assert not follower.wait_for(GROUP, bad, 0.2)
         assert both(follower) == ({1: 1}, {})
@@ -234,6 +245,11 @@ def test_a_damaged_commit_stops_the_group_and_not_its_queries(
         assert (status.epoch, status.newest_epoch) == (bad - 1, bad + 1)
         assert GROUP in status.problem
         assert str(tmp_path) not in status.problem
+        # The report, of which SHOW HOSTS and metrics are made, knows of these epochs, too.
+        wait_until(lambda: follower.report()[0][GROUP].is_stuck)
+        report = follower.report()[0][GROUP]
+        assert (report.newest, report.newest_known) == (bad - 1, bad + 1)
+        assert report.unread_since is not None and report.readable[-1].committed_at <= report.unread_since
     # Who starts now cannot come to what is newest, and does not answer as if it had.
     with run_follower(changelog, tmp_path / "data") as follower:
         # What a statement is told comes from the report, which knows it a moment after the status.
