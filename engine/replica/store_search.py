@@ -31,7 +31,7 @@ class StoreSearch:
     Attributes:
         has_changelog: Whether the changelog is known to be there.
         is_away: Whether it cannot be asked: what is known was kept from before.
-        is_replaced: Whether another one was in its place at the last look.
+        is_replaced: Whether another one, or none, was in its place at the last look.
     """
 
     def __init__(self, changelog: Changelog, directory: Path, stopping: Event) -> None:
@@ -97,14 +97,12 @@ class StoreSearch:
     def _claim_directory(self) -> str | None:
         """Have the data directory belong to the changelog; its identity, None where it is not there."""
         identity = self._changelog.identity(is_fresh=True)
+        self.is_replaced = self.has_changelog and identity != self._changelog.identity()
         if identity is None and is_data_directory(self._directory):
             raise Unavailable(
                 "The changelog that this host's data directory belongs to is not there: make it available to "
                 "the host again, or correct the host's --changelog."
             )
-        self.is_replaced = (
-            self.has_changelog and identity is not None and identity != self._changelog.identity()
-        )
         if self.is_replaced:
             raise replaced_error()
         claim(self._directory, identity)

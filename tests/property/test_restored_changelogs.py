@@ -259,6 +259,24 @@ def test_a_host_does_not_answer_from_a_changelog_in_the_place_of_another(
     assert not (world.root / "data" / ASIDE).exists()
 
 
+def test_what_is_read_grows_old_once_the_changelog_is_gone(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A place without a changelog has no new epochs, which says nothing of those that there are."""
+    world.wait()
+    monkeypatch.setattr("engine.replica.catch_up.SECONDS_BETWEEN_DOUBTS", float("inf"))
+    (world.root / "changelog").rename(world.root / "elsewhere")
+    (world.root / "changelog").mkdir()
+    wait_until(lambda: "changelog is gone" in world.follower.report()[0][GROUP].problem)
+    before = world.follower.report()[0][GROUP].complete_until
+    with pytest.raises(AssertionError):
+        wait_until(lambda: world.follower.report()[0][GROUP].complete_until > before, 2)
+    (world.root / "changelog").rmdir()
+    (world.root / "elsewhere").rename(world.root / "changelog")
+    wait_until(lambda: world.follower.report()[0][GROUP].complete_until > before)
+    wait_until(lambda: not world.follower.report()[0][GROUP].problem)
+
+
 def test_a_changelog_that_contradicts_itself_is_named(world: World) -> None:
     world.copy()
     world.append({1: 1})
