@@ -21,6 +21,7 @@ from rich.text import Text
 
 from engine.errors import LivestateError, Unavailable
 from engine.model.quantities import human_bytes
+from flight_server.cli.hosts import hosts_table
 from flight_server.cli.render import escape_unprintable, human_seconds, new_table, terminal
 from flight_server.cli.store_tables import lag_text, state_text
 from flight_server.client.client import Client
@@ -130,7 +131,11 @@ def take_sample(client: Client) -> Sample:
         "sessions",
     ):
         try:
-            found[what] = client.query(f"SHOW {what.upper()}").read_all().to_pylist()
+            table = (
+                # Operators, who read no stores, get it of a deployment.
+                hosts_table(client)[0] if what == "hosts" else client.query(f"SHOW {what.upper()}").read_all()
+            )
+            found[what] = table.to_pylist()
         except Unavailable:
             raise
         except LivestateError as error:

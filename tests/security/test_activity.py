@@ -14,6 +14,7 @@ from engine.access.principal import ANYBODY
 from engine.cluster.reports import HostName
 from engine.errors import Cancelled, Forbidden, InvalidInput, LivestateError, NotFound, Unavailable
 from flight_server.cli.credentials import add_token
+from flight_server.cli.top import take_sample
 from flight_server.client.client import Client
 from flight_server.client.connection_options import ConnectionOptions
 from flight_server.client.secret_files import write_secret
@@ -91,6 +92,9 @@ def test_an_operator_reads_no_stores(hosts: Sequence[Host]) -> None:
         with pytest.raises(Forbidden, match="olga may not read stores"):
             olga.query("SELECT 1").read_all()
         assert olga.hosts().num_rows == 2
+        sample = take_sample(olga)
+        assert {row["host"] for row in sample.hosts} == {"a", "b"}
+        assert [problem.split(":")[0] for problem in sample.problems] == ["Stores are not shown"]
 
 
 def test_over_adbc(hosts: Sequence[Host]) -> None:
