@@ -38,6 +38,7 @@ class EventWatch:
         self._events = events
         self._decisions = decisions
         self._is_ending = False
+        self._begun = time.monotonic()
         self._stopping = Event()
         self._thread = Thread(target=self._run, name="events", daemon=True)
 
@@ -68,7 +69,14 @@ class EventWatch:
         """Look at the host, and log what has changed."""
         groups, _ = self._follower.report()
         others = {} if self._peers is None else self._peers.others_alive()
-        look = HostLook(time.time_ns() // 1000, self._follower.has_caught_up, groups, others, self._is_ending)
+        look = HostLook(
+            time.time_ns() // 1000,
+            self._follower.has_caught_up,
+            groups,
+            others,
+            self._is_ending,
+            time.monotonic() - self._begun,
+        )
         for event in self._events.observe(look):
             _log.log(event.level, "%s", event.message)
         if self._decisions is not None:

@@ -28,6 +28,7 @@ class HostLook:
         groups: Its store groups.
         alive: Which of the other hosts it has heard of lately; None: it never heard of that host.
         is_ending: Whether it was told to end: others may have been told so with it.
+        seconds: How long it has been watched, by a clock that nobody sets.
     """
 
     now: int
@@ -35,6 +36,7 @@ class HostLook:
     groups: Mapping[GroupName, GroupReport]
     alive: Mapping[HostName, bool | None] = field(default_factory=dict)
     is_ending: bool = False
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,6 @@ class HostEvents:
 
     def __init__(self, lag_seconds: float = LAG_SECONDS) -> None:
         self._lag_seconds = lag_seconds
-        self._begun: int | None = None
         self._was_ready = False
         self._lags: dict[GroupName, Threshold] = {}
         self._generations: dict[GroupName, int] = {}
@@ -86,12 +87,10 @@ class HostEvents:
         return found
 
     def _readiness(self, look: HostLook) -> list[HostEvent]:
-        if self._begun is None:
-            self._begun = look.now
         if self._was_ready or not look.is_ready:
             return []
         self._was_ready = True
-        taken = time_in_words((look.now - self._begun) / _MICROSECONDS)
+        taken = time_in_words(look.seconds)
         return [_info(f"The host is ready: it has caught up with the changelog, after {taken}.")]
 
     def _lag(self, name: GroupName, group: GroupReport, now: int) -> list[HostEvent]:

@@ -31,7 +31,8 @@ def _messages(
     *,
     is_ready: bool = True,
 ) -> list[str]:
-    look = HostLook(now * SECOND, is_ready, {} if group is None else {GROUP: group}, alive or {})
+    groups = {} if group is None else {GROUP: group}
+    look = HostLook(now * SECOND, is_ready, groups, alive or {}, seconds=float(now))
     return [event.message for event in events.observe(look)]
 
 
@@ -42,6 +43,13 @@ def test_ready_is_told_once() -> None:
         "The host is ready: it has caught up with the changelog, after 9 seconds."
     ]
     assert _messages(events, 10, is_ready=True) == []
+
+
+def test_a_clock_that_is_set_back_makes_no_start_end_before_it_began() -> None:
+    events = HostEvents()
+    events.observe(HostLook(9_000 * SECOND, is_ready=False, groups={}, seconds=0.5))
+    (told,) = events.observe(HostLook(5_000 * SECOND, is_ready=True, groups={}, seconds=4.2))
+    assert told.message == "The host is ready: it has caught up with the changelog, after 4 seconds."
 
 
 def test_lag_is_told_when_it_passes_the_limit_and_when_it_is_well_below() -> None:
