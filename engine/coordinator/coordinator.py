@@ -19,7 +19,7 @@ from engine.coordinator.lag_limit import LagLimit
 from engine.coordinator.lost_hosts import first_line
 from engine.coordinator.plan_cache import PlanCache, ReadyPlan
 from engine.coordinator.plan_runner import Answer, PlanRunner
-from engine.coordinator.result_metadata import local_metadata
+from engine.coordinator.result_metadata import local_metadata, moved_bytes
 from engine.coordinator.router import RoutedQuery, Router
 from engine.errors import LivestateError, NotFound, Unavailable
 from engine.exec.fallbacks import Fallback, log_fallback
@@ -261,6 +261,7 @@ class Coordinator:
             if whole.text is not None:
                 answer = self._runner.forward(routed, hosts[0], whole.text, whole.schema)
                 answer.result.explain = partial(self._explain_whole, routed, hosts[0], whole.text)
+                answer.result.moved_bytes = partial(moved_bytes, answer.stats, self._cluster.here)
                 return answer
             refused = (Fallback.SPLIT,)
         plan = self._plan(query).with_fallbacks(refused)
@@ -279,6 +280,7 @@ class Coordinator:
         with span("gather"):
             answer = self._runner.scatter(routed, plan)
         answer.result.explain = partial(self._explain_scattered, routed, plan)
+        answer.result.moved_bytes = partial(moved_bytes, answer.stats, self._cluster.here)
         return answer
 
     def _request_here(self, routed: RoutedQuery) -> Request:

@@ -227,13 +227,13 @@ class Computation:
                 self._answers.leave_out(self._question)
                 rest = chain(batches, result)
                 flowing = QueryResult(result.schema, result.metadata, rest, result, (result,))
-                flowing.explain = result.explain
+                flowing.explain, flowing.moved_bytes = result.explain, result.moved_bytes
                 return flowing
         found = QueryResult(result.schema, result.metadata, pa.Table.from_batches(batches, result.schema))
         self.outcome = KeptAnswer(self.statement, self.epochs, found)
         self._answers.put(self._question, self, self.outcome, nbytes)
         answer = QueryResult(found.schema, found.metadata, found.table or iter(batches))
-        answer.explain = result.explain
+        answer.explain, answer.moved_bytes = result.explain, result.moved_bytes
         return answer
 
     def __enter__(self) -> Computation:

@@ -167,6 +167,7 @@ class QueryResult:
         metadata: What its client is told of what was read.
         table: All rows, where they are there already; else None.
         explain: Gives the lines of EXPLAIN for the plan that made it; None where nobody noted it.
+        moved_bytes: Gives the Arrow bytes that went between hosts for it by now; None where none did.
     """
 
     def __init__(
@@ -183,6 +184,7 @@ class QueryResult:
         self.metadata = metadata
         self._whole_metadata: QueryMetadata | None = None
         self.explain: Callable[[], Sequence[str]] | None = None
+        self.moved_bytes: Callable[[], int] | None = None
         self.table = batches if isinstance(batches, pa.Table) else None
         self._batches = _batches_of(self.table) if self.table is not None else batches
         self._table_bytes = table_bytes

@@ -205,6 +205,7 @@ class AuditedCall:
         self._slow_seconds = slow_seconds
         self._metadata: QueryMetadata | None = None
         self._explain: Callable[[], Sequence[str]] | None = None
+        self._moved_bytes: Callable[[], int] | None = None
         self._started = time.perf_counter()
         self._outcome = OK
         self.rows = 0
@@ -223,6 +224,7 @@ class AuditedCall:
     def note_result(self, result: QueryResult) -> None:
         """Take note of what a statement read, and how."""
         self._metadata, self._explain = result.whole_metadata, result.explain
+        self._moved_bytes = result.moved_bytes
         self.add(epochs=dict(result.metadata.epochs))
 
     def count(self, rows: int, size: int) -> None:
@@ -250,6 +252,10 @@ class AuditedCall:
         meter, self._meter = self._meter, None
         slow_seconds, self._slow_seconds = self._slow_seconds, None
         seconds = self.seconds
+        if self._metadata is not None and self._moved_bytes is not None:
+            # What its result says of them was known with the first rows.
+            self._metadata = self._metadata.replace_quickly(bytes_moved=self._moved_bytes())
+            self._moved_bytes = None
         if meter is not None and self._outcome == OK:
             meter.note(self.event, self._metadata, seconds, self.rows, self.size)
         if slow_seconds is not None:
