@@ -163,6 +163,4 @@ def _spark_type(arrow_type: pa.DataType) -> spark.DataType:
         return found()
     if arrow_type in _WIDER:
         return _WIDER[arrow_type]
-    if pa.types.is_timestamp(arrow_type) and arrow_type.tz:
-        return spark.TimestampType()
     raise InvalidInput(f"Spark has no type for {arrow_type}; cast it in the query.")

@@ -48,6 +48,14 @@ def test_types(spark: SparkSession, typed: str) -> None:
     [
         ("SELECT INTERVAL 1 DAY AS wait FROM typed", "Column wait: Spark has no type for "),
         ("SELECT TIME '12:00:00' AS at FROM typed", "Column at: Spark has no type for time64"),
+        (
+            "SELECT CAST('2024-05-17 12:30:15.123456789' AS TIMESTAMP_NS) AS at FROM typed",
+            r"Column at: Spark has no type for timestamp\[ns\]; cast it",
+        ),
+        (
+            "SELECT CAST('2024-05-17 12:30:15.123456789+00' AS TIMESTAMPTZ_NS) AS at FROM typed",
+            r"Column at: Spark has no type for timestamp\[ns, tz=UTC\]; cast it",
+        ),
         ("SELECT id, name AS id FROM typed", "Two columns are called id"),
     ],
 )
