@@ -189,7 +189,7 @@ def _canonical_column(
             raise _mismatch(definition, rows.schema, batch_name)
         try:
             column = cast_exactly(column, target)
-        except pa.ArrowInvalid as error:
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise InvalidInput(
                 f"Store {definition.name}, {batch_name}: the column {name} is "
                 f"{_type_name(rows.column(name).type)} and holds values "

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from engine.errors import InvalidInput
-from engine.model.sql_types import MAX_DECIMAL_DIGITS, sql_type
+from engine.model.sql_types import MAX_DECIMAL_DIGITS, canonical_type, sql_type
 
 MAX_COLUMN_NUMBER = 0xFFFE
 """Keys of stored blocks have two bytes for a column, and one of their values is taken
@@ -121,12 +121,38 @@ def cast_exactly(
 
     Raises:
         pa.ArrowInvalid: One of them is none.
+        pa.ArrowNotImplementedError: Arrow does not know how.
     """
-    if pa.types.is_integer(column.type) and pa.types.is_decimal(arrow_type):
-        # Arrow asks for room for every integer of the width; room for those that are there is asked by the
-        # second cast.
-        column = column.cast(pa.decimal128(MAX_DECIMAL_DIGITS, arrow_type.scale))
-    return column.cast(arrow_type)
+    if isinstance(column, pa.ChunkedArray):
+        chunks = [cast_exactly(chunk, arrow_type) for chunk in column.chunks]
+        return pa.chunked_array(chunks, arrow_type)
+    if isinstance(column, pa.DictionaryArray) and not pa.types.is_dictionary(arrow_type):
+        # Arrow decodes neither lists and structs nor views.
+        values = column.dictionary
+        if pa.types.is_string_view(values.type) or pa.types.is_binary_view(values.type):
+            values = values.cast(canonical_type(values.type))
+        return cast_exactly(values.take(column.indices), arrow_type)
+    return column.cast(_with_room(column.type, arrow_type)).cast(arrow_type)
+
+
+def _with_room(source: pa.DataType, target: pa.DataType) -> pa.DataType:
+    """A type to be cast to another one, whose decimals have room for all integers of a source: Arrow asks for
+    room for every one of their width, and a second cast for those that are there.
+    """
+    types = pa.types
+    if types.is_dictionary(source):
+        return _with_room(source.value_type, target)
+    if types.is_integer(source) and types.is_decimal(target):
+        return pa.decimal128(MAX_DECIMAL_DIGITS, target.scale)
+    if types.is_list(target) and hasattr(source, "value_type"):
+        return pa.list_(target.value_field.with_type(_with_room(source.value_type, target.value_type)))
+    if types.is_struct(target) and types.is_struct(source) and len(source) == len(target):
+        pairs = zip(source, target, strict=True)
+        return pa.struct([there.with_type(_with_room(here.type, there.type)) for here, there in pairs])
+    if types.is_map(target) and types.is_map(source):
+        key = _with_room(source.key_type, target.key_type)
+        return pa.map_(key, _with_room(source.item_type, target.item_type))
+    return target
 
 
 def widens(source: pa.DataType, target: pa.DataType) -> bool:

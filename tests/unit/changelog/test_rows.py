@@ -75,17 +75,42 @@ def test_one_partition() -> None:
         ),
         (pa.map_(pa.string(), pa.int64()), pa.map_(pa.string(), pa.int32()), [[("a", 1)]]),
         (pa.list_(pa.int64()), pa.null(), [None]),
+        (pa.list_(pa.decimal128(3, 2)), pa.list_(pa.int64()), [[5, None]]),
+        (pa.list_(pa.decimal128(3, 2)), pa.list_(pa.int32(), 1), [[5], None]),
+        (pa.struct([("a", pa.decimal128(3, 0))]), pa.struct([("a", pa.uint64())]), [{"a": 999}]),
+        (
+            pa.map_(pa.decimal128(4, 1), pa.list_(pa.decimal128(4, 1))),
+            pa.map_(pa.int32(), pa.large_list(pa.int16())),
+            [[(100, [5])]],
+        ),
     ],
     ids=str,
 )
 def test_types_are_cast_where_no_value_changes(
     target: pa.DataType, source: pa.DataType, values: list[Any]
 ) -> None:
+    array = pa.array(values, source)
+    expected = pa.array(values, target).to_pylist()
+    assert values_in_a_store(target, array) == expected
+    if not pa.types.is_dictionary(source):
+        places = pa.array([*range(len(values)), None], pa.int16())
+        encoded = pa.DictionaryArray.from_arrays(places, array)
+        assert values_in_a_store(target, encoded) == [*expected, None]
+
+
+def values_in_a_store(target: pa.DataType, array: pa.Array) -> list[Any]:
+    """Values as a store with a column of a type takes them."""
     store = define_store("typed", pa.schema([("k", pa.int64()), ("v", target)]), ["k"], partitions=1)
-    table = pa.table({"k": range(len(values)), "v": pa.array(values, source)})
-    batch = partition_rows(store, table)[PartitionId(0)]
+    batch = partition_rows(store, pa.table({"k": range(len(array)), "v": array}))[PartitionId(0)]
     assert batch.schema == store.schema
-    assert batch["v"].to_pylist() == pa.array(values, target).to_pylist()
+    found: list[Any] = batch["v"].to_pylist()
+    return found
+
+
+def test_values_of_a_dictionary_that_no_row_has_do_not_matter() -> None:
+    values = pa.DictionaryArray.from_arrays(pa.array([1, None]), pa.array([300, 5], pa.int64()))
+    assert values_in_a_store(pa.int8(), values) == [5, None]
+    assert values_in_a_store(pa.decimal128(3, 2), values) == [Decimal(5), None]
 
 
 @pytest.mark.parametrize(
@@ -95,6 +120,7 @@ def test_types_are_cast_where_no_value_changes(
         (pa.uint8(), pa.int64(), [-1]),
         (pa.float64(), pa.int64(), [2**53 + 1]),
         (pa.decimal128(3, 2), pa.decimal128(5, 3), [Decimal("1.234")]),
+        (pa.list_(pa.decimal128(3, 2)), pa.list_(pa.int64()), [[10]]),
         (pa.timestamp("us"), pa.timestamp("ns"), [np.datetime64("2024-01-01T00:00:00.000000001")]),
     ],
     ids=str,
