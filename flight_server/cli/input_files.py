@@ -23,6 +23,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from engine.errors import InvalidInput, NotFound
+from engine.model.columns import cast_exactly
 from engine.model.damaged_rows import check_rows
 from engine.model.quantities import quantity
 from engine.model.sql_types import canonical_type, sql_type
@@ -133,13 +134,14 @@ def _cast_batches(
         for name, arrow_type in types.items():
             place = _first_that_fails(batch.column(name), arrow_type)
             if place is not None:
-                value = batch.column(name)[place].as_py()
                 raise InvalidInput(
-                    f"{file.name}, row {before + place + 1:,}, column {name}: {value!r} is no "
-                    f"{_type_name(arrow_type)}; correct it."
+                    f"{file.name}, row {before + place + 1:,}, column {name}: "
+                    f"{_shown(batch.column(name)[place])} is no {_type_name(arrow_type)}; correct it."
                 )
         columns = [
-            batch.column(column.name).cast(column.type) if column.name in types else batch.column(column.name)
+            _cast(batch.column(column.name), column.type)
+            if column.name in types
+            else batch.column(column.name)
             for column in schema
         ]
         yield pa.RecordBatch.from_arrays(columns, schema=schema)
@@ -477,11 +479,66 @@ def _first_that_fails(column: pa.Array, arrow_type: pa.DataType) -> int | None:
 
 def _can_become(column: pa.Array, arrow_type: pa.DataType) -> bool:
     try:
-        cast = column.cast(arrow_type)
-        if pa.types.is_timestamp(column.type) and pa.types.is_date(arrow_type):
-            # The cast leaves the time of the day off.
-            moments = pa.timestamp(column.type.unit)
-            return bool(cast.cast(moments).equals(column.cast(moments)))
+        _cast(column, arrow_type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return False
     return True
+
+
+def _cast(column: pa.Array, arrow_type: pa.DataType) -> pa.Array:
+    """Values as those of another type.
+
+    Raises:
+        pa.ArrowInvalid: One of them has no like there.
+        pa.ArrowNotImplementedError: None has.
+    """
+    if isinstance(column.type, pa.UuidType) and pa.types.is_string(arrow_type):
+        return pa.array([value and str(value) for value in column.to_pylist()], arrow_type)
+    if isinstance(column, pa.ExtensionArray):
+        return _cast(column.storage, arrow_type)
+    if isinstance(column, pa.DictionaryArray):
+        return _cast(cast_exactly(column, column.type.value_type), arrow_type)
+    if pa.types.is_timestamp(column.type) and column.type.tz:
+        # Stores have moments in UTC, where Arrow would take the day of another zone.
+        column = column.view(pa.timestamp(column.type.unit, "UTC"))
+    cast = cast_exactly(column, arrow_type)
+    if not _are_alike(column, cast):
+        raise pa.ArrowInvalid("A value would change.")
+    return cast
+
+
+def _are_alike(column: pa.Array, cast: pa.Array) -> bool:
+    """Whether a cast has left values as they were. Types of floating point numbers have the nearest one; text
+    was parsed, or written.
+    """
+    types, source, target = pa.types, column.type, cast.type
+    if types.is_map(source) and types.is_map(target):
+        return _are_alike(_pairs(column), _pairs(cast))
+    if types.is_struct(source) and types.is_struct(target):
+        return source.names == target.names and all(map(_are_alike, column.flatten(), cast.flatten()))
+    if hasattr(source, "value_type") and types.is_list(target):
+        return _are_alike(column.flatten(), cast.flatten())
+    if types.is_null(source) or _is_text(source) or _is_text(target):
+        return True
+    if types.is_floating(target):
+        return bool(pc.sum(pc.is_inf(column)) == pc.sum(pc.is_inf(cast)))
+    return bool(cast_exactly(cast, source).equals(column))
+
+
+def _pairs(maps: pa.MapArray) -> pa.ListArray:
+    return maps.cast(pa.list_(pa.struct([maps.type.key_field, maps.type.item_field])))
+
+
+def _is_text(arrow_type: pa.DataType) -> bool:
+    types = pa.types
+    return bool(
+        types.is_string(arrow_type) or types.is_large_string(arrow_type) or types.is_string_view(arrow_type)
+    )
+
+
+def _shown(value: pa.Scalar) -> str:
+    """A value as errors show it."""
+    try:
+        return repr(value.as_py())
+    except (ValueError, OverflowError):
+        return str(value.cast(pa.string()))  # a moment beyond the years that Python knows

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import gzip
+import math
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
 from contextlib import suppress
+from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv
@@ -24,6 +27,7 @@ from engine.changelog.layout import mark_path
 from engine.errors import Fenced, InvalidInput, LivestateError, NotFound
 from engine.model.migration import parse_changes
 from engine.model.schema import Epoch, GroupName, StoreName, define_store
+from engine.model.sql_types import parse_sql_type
 from flight_server.cli.load import LoadOptions, Progress, load_file, pieces
 from flight_server.cli.render import write_csv
 from tests.unit.cli.conftest import livestate
@@ -285,6 +289,72 @@ def test_types_are_given_to_every_format(tmp_path: Path, changelog: Changelog, n
         load_file(
             changelog, write_file(tmp_path, name, TYPED), LoadOptions("u", ["id"], types={"other": "BIGINT"})
         )
+
+
+UUIDS = pa.ExtensionArray.from_storage(pa.uuid(), pa.array([bytes(15) + b"A", None], pa.binary(16)))
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "expected"),
+    [
+        (pa.array([5, -5]), "DECIMAL(3,2)", ["5.00", "-5.00"]),
+        (pa.array([5, None]).dictionary_encode(), "DECIMAL(3,2)", ["5.00", None]),
+        (pa.array([0.12, -1.5]), "DECIMAL(5,2)", ["0.12", "-1.50"]),
+        (pa.array([Decimal("1.0"), None]), "BIGINT", [1, None]),
+        (pa.array([0, 1, None]), "BOOLEAN", [False, True, None]),
+        (pa.array([0.1, math.inf, math.nan, -0.0]), "FLOAT", ["0.1", "inf", "nan", "-0"]),
+        (pa.array([Decimal("0.1")]), "DOUBLE", [0.1]),
+        (pa.array([0, 86_400_000_000], pa.timestamp("us", "America/New_York")), "DATE", [0, 1]),
+        (pa.array([[0.5, None], None]), "DECIMAL(3,1)[]", [[Decimal("0.5"), None], None]),
+        (pa.array([{"a": 1}, None]), 'STRUCT("a" DECIMAL(3,2))', [{"a": Decimal(1)}, None]),
+        (pa.array([[("a", 0.1)]], pa.map_(pa.string(), pa.float64())), "MAP(VARCHAR, FLOAT)", None),
+        (UUIDS, "VARCHAR", ["00000000-0000-0000-0000-000000000041", None]),
+        (UUIDS, "BLOB", [bytes(15) + b"A", None]),
+    ],
+    ids=lambda each: str(getattr(each, "type", each)),
+)
+def test_values_have_their_like_in_another_type(
+    tmp_path: Path, changelog: Changelog, values: pa.Array, kind: str, expected: list[Any] | None
+) -> None:
+    target = parse_sql_type(kind)
+    file = write_file(tmp_path, "a.arrow", pa.table({"id": range(len(values)), "v": values}))
+    load_file(changelog, file, LoadOptions("t", ["id"], types={"v": kind}))
+    found = pa.array([row["v"] for row in contents(changelog, "t")], target)
+    if expected is None:
+        assert found.to_pylist() == values.cast(target).to_pylist()
+    elif isinstance(expected[0], str):
+        assert found.cast(pa.string()).to_pylist() == expected
+    else:
+        assert found.to_pylist() == pa.array(expected, target).to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "shown"),
+    [
+        (pa.array([0.5, 0.1234567]), "DECIMAL(5,2)", "0.1234567"),
+        (pa.array([[0.5], [0.1234567]]), "DECIMAL(5,2)[]", r"\[0.1234567\]"),
+        (pa.array([5, 1000]), "DECIMAL(5,2)", "1000"),
+        (pa.array([0.5, 1e300]), "FLOAT", r"1e\+300"),
+        (pa.array([1, 5]), "BOOLEAN", "5"),
+        (pa.array([1.0, 0.5]), "BOOLEAN", "0.5"),
+        (pa.array([0, 3_600_000_000], pa.timestamp("us", "Europe/Paris")), "DATE", "datetime"),
+        (pa.array([0, 2**63 - 1], pa.timestamp("us")), "DATE", "<value out of range"),
+        (pa.array([{"a": 1}, {"a": 1, "b": 2}]), 'STRUCT("a" BIGINT)', "{'a': 1"),
+        (
+            pa.array([[("a", 1.0)], [("a", 0.25)]], pa.map_(pa.string(), pa.float64())),
+            "MAP(VARCHAR, DECIMAL(2,1))",
+            r"\[\('a', 0.25\)\]",
+        ),
+    ],
+    ids=lambda each: str(getattr(each, "type", each)),
+)
+def test_values_without_their_like_in_another_type(
+    tmp_path: Path, changelog: Changelog, values: pa.Array, kind: str, shown: str
+) -> None:
+    file = write_file(tmp_path, "a.arrow", pa.table({"id": range(len(values)), "v": values}))
+    with pytest.raises(InvalidInput, match=rf"a\.arrow, row [12], column v: {shown}.* is no .*; correct it"):
+        load_file(changelog, file, LoadOptions("t", ["id"], types={"v": kind}))
+    assert changelog.definitions() == {}
 
 
 @pytest.mark.parametrize(
