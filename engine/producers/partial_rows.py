@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from datasketches import hll_sketch, kll_doubles_sketch, tgt_hll_type
 
 from engine.errors import InvalidInput
+from engine.model.columns import cast_exactly
 from engine.model.kinds import EMPTY_IN_SKETCHES, SKETCHES, TIMED, Function, MergedColumn, Session
 from engine.model.sql_types import MAX_DECIMAL_DIGITS, canonical_type, sql_type
 from engine.state.folds.fold_aggregates import Aggregates
@@ -51,8 +52,8 @@ def partial_rows(
         digits of a decimal.
 
     Raises:
-        InvalidInput: A column is missing, or of a type that does not do; the key is no list of names, or null
-            in an event.
+        InvalidInput: A column is missing, of a type that does not do, or has values between two of a store;
+            the key is no list of names, or null in an event.
     """
     if isinstance(key, str) or not key:
         raise InvalidInput("The key must be a list of at least one column name.")
@@ -134,7 +135,14 @@ def _column(events: pa.Table | pa.RecordBatch, name: str) -> pa.Array:
             f"The events must have the column {name} once; they have {', '.join(events.schema.names)}."
         )
     column = events.column(name)
-    column = column.cast(canonical_type(column.type))
+    target = canonical_type(column.type)
+    try:
+        column = cast_exactly(column, target)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise InvalidInput(
+            f"The column {name} of the events is of Arrow's type {column.type} and holds values that "
+            f"{sql_type(target)} cannot hold exactly; convert them first."
+        ) from error
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 

@@ -176,3 +176,30 @@ def test_a_null_key_is_refused() -> None:
     events = pa.table({"song": ["a", None], "seconds": [1, 2]})
     with pytest.raises(InvalidInput, match="song is null in 1 of 2 events"):
         partial_rows(events, ["song"], [MergedColumn("plays", Function.COUNT)])
+
+
+@pytest.mark.parametrize(
+    ("times", "message"),
+    [
+        (
+            pa.array([1, 1001], pa.timestamp("ns")),
+            r"column at of .* timestamp\[ns\] .* TIMESTAMP cannot hold",
+        ),
+        (pa.array([1, 2**62], pa.timestamp("s")), r"column at of .* timestamp\[s\] .* TIMESTAMP cannot hold"),
+    ],
+    ids=["too fine", "too far"],
+)
+def test_values_that_no_store_could_have_are_refused(times: pa.Array, message: str) -> None:
+    events = pa.table({"song": ["a", "b"], "word": ["x", "y"], "at": times})
+    latest = MergedColumn("latest", Function.LAST, "word", "at")
+    with pytest.raises(InvalidInput, match=message):
+        partial_rows(events, ["song"], [latest])
+
+
+def test_columns_of_any_arrow_type_are_taken() -> None:
+    words = pa.DictionaryArray.from_arrays(pa.array([1, 0]), pa.array(["x", "y"], pa.string_view()))
+    moments = pa.array([1000, 0], pa.timestamp("ns"))
+    events = pa.table({"song": ["a", "a"], "word": words, "at": moments})
+    merged = (MergedColumn("latest", Function.LAST, "word", "at"), MergedColumn("word", Function.MAX, "word"))
+    [row] = partial_rows(events, ["song"], merged).select(["latest", "word"]).to_pylist()
+    assert row == {"latest": "y", "word": "y"}
