@@ -39,6 +39,14 @@ class Binary(types.LargeBinary):
     def bind_processor(self, dialect: Any) -> None:
         """Nothing is to be done: SQLAlchemy would ask the driver for a type of its own."""
 
+    def literal_processor(self, dialect: Any) -> Callable[[bytes], str]:
+        """What makes a value a literal; SQLAlchemy would write text, in which the engine reads escapes."""
+        return _binary_literal
+
+
+def _binary_literal(value: bytes) -> str:
+    return "CAST('" + "".join(f"\\x{byte:02X}" for byte in value) + "' AS BLOB)"
+
 
 class Integer(types.Integer):
     """A whole number; the driver takes those of 64 bits, and larger ones as decimals."""

@@ -165,6 +165,22 @@ def test_whole_numbers_keep_all_digits(engine: sa.Engine) -> None:
         assert connection.scalars(sa.select(typed.c.id).where(typed.c.id < 2**64)).all() != []
 
 
+def test_values_are_written_into_a_statement(engine: sa.Engine) -> None:
+    """As Superset has them."""
+    typed = sa.Table("typed", sa.MetaData(), autoload_with=engine)
+    with engine.connect() as connection:
+
+        def answer(statement: Any) -> list[object]:
+            text = str(statement.compile(engine, compile_kwargs={"literal_binds": True}))
+            return list(connection.exec_driver_sql(text).scalars())
+
+        row = connection.execute(sa.select(typed).where(typed.c.id == 1)).mappings().one()
+        for name in ("unsigned", "single", "amount", "name", "raw", "flag", "day", "moment", "instant"):
+            assert answer(sa.select(typed.c.id).where(typed.c[name] == row[name])) == [1], name
+        for value in (b"", b"'", b"\\x41", b"\\", "é".encode(), bytes(range(256))):
+            assert answer(sa.select(sa.literal(value))) == [value]
+
+
 def test_time_spans_are_added_and_told(engine: sa.Engine) -> None:
     typed = sa.Table("typed", sa.MetaData(), autoload_with=engine)
     moment = typed.c.moment
