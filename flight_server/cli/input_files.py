@@ -41,6 +41,12 @@ _FORMAT_OF: Mapping[str, FileFormat] = {
 _ARROW_FILE_MAGIC = b"ARROW1\0\0"
 """How an Arrow IPC file begins; an Arrow IPC stream does not (Arrow columnar format, "IPC File Format")."""
 _READ_ROWS = 65_536
+_PADDED = (
+    *(pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal),
+    *(pa.types.is_date, pa.types.is_time),
+)
+"""Types of which Arrow takes values in CSV with blanks around them."""
+_INFINITY = r"(?i)\A[+-]?inf(?:inity)?\z"
 _WRITTEN_BLOB = r"\A\\x(?:[0-9A-Fa-f]{2})*\z"
 
 
@@ -333,6 +339,7 @@ def _csv_batches(
     watch: _RowWatch,
 ) -> Iterator[pa.RecordBatch]:
     rows = 0
+    has_infinity = False
     while True:
         try:
             with watch.in_silence():
@@ -344,9 +351,23 @@ def _csv_batches(
         except OSError as error:
             raise _damaged_behind(file, rows, error) from error
         rows += batch.num_rows
+        if not has_infinity and any(map(_has_infinity, batch.columns)):
+            # Arrow reads numbers that are too large so.
+            has_infinity = True
+            misfit = _misfit(file, _floating(given), _floating(inferred))
+            if misfit is not None:
+                raise misfit
         yield _with_read_blobs(batch)
     if not watch.has_ended:
         raise _never_closed(file, rows)
+
+
+def _has_infinity(column: pa.Array) -> bool:
+    return pa.types.is_floating(column.type) and bool(pc.any(pc.is_inf(column)).as_py())
+
+
+def _floating(types: Mapping[str, pa.DataType]) -> dict[str, pa.DataType]:
+    return {name: arrow_type for name, arrow_type in types.items() if pa.types.is_floating(arrow_type)}
 
 
 def _with_read_blobs(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -421,7 +442,12 @@ def _misfit(
     watch = _RowWatch(len(names))
     for batch in _csv_reader(file, dict.fromkeys(names, pa.string()), watch):
         for name, arrow_type in {**inferred, **given}.items():
-            place = _first_that_fails(batch.column(name), arrow_type) if name in names else None
+            if name not in names:
+                continue
+            column = batch.column(name)
+            if any(is_kind(arrow_type) for is_kind in _PADDED):
+                column = pc.utf8_trim(column, " \t")
+            place = _first_that_fails(column, arrow_type)
             if place is not None:
                 remedy = (
                     "correct it"
@@ -508,8 +534,8 @@ def _cast(column: pa.Array, arrow_type: pa.DataType) -> pa.Array:
 
 
 def _are_alike(column: pa.Array, cast: pa.Array) -> bool:
-    """Whether a cast has left values as they were. Types of floating point numbers have the nearest one; text
-    was parsed, or written.
+    """Whether a cast has left values as they were. Types of floating point numbers have the nearest one, and
+    not infinity for one that is too large; other text was parsed, or written.
     """
     types, source, target = pa.types, column.type, cast.type
     if types.is_map(source) and types.is_map(target):
@@ -518,10 +544,11 @@ def _are_alike(column: pa.Array, cast: pa.Array) -> bool:
         return source.names == target.names and all(map(_are_alike, column.flatten(), cast.flatten()))
     if hasattr(source, "value_type") and types.is_list(target):
         return _are_alike(column.flatten(), cast.flatten())
+    if types.is_floating(target):
+        infinite = pc.match_substring_regex(column, _INFINITY) if _is_text(source) else pc.is_inf(column)
+        return bool(pc.sum(infinite) == pc.sum(pc.is_inf(cast)))
     if types.is_null(source) or _is_text(source) or _is_text(target):
         return True
-    if types.is_floating(target):
-        return bool(pc.sum(pc.is_inf(column)) == pc.sum(pc.is_inf(cast)))
     return bool(cast_exactly(cast, source).equals(column))
 
 

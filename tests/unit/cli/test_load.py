@@ -245,10 +245,19 @@ def test_csv_has_one_word_for_null(tmp_path: Path, changelog: Changelog) -> None
     assert [repr(row["x"]) for row in found] == ["nan", "1.5", "None", "nan"]
 
 
+def test_csv_has_infinity_where_it_is_written(tmp_path: Path, changelog: Changelog) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text("id,v\n 1, inf\n2 ,-Infinity \n3,+1e308\n4,\n")
+    load_file(changelog, file, LoadOptions("t", ["id"]))
+    assert [row["v"] for row in contents(changelog, "t")] == [math.inf, -math.inf, 1e308, None]
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("id,v\n1,2\n2,x\n", r"a\.csv, row 2, column v: 'x' is no DOUBLE; correct it\."),
+        ("id,v\n 1,2\n2 , 1.5\n3,x\n", r"a\.csv, row 3, column v: 'x' is no DOUBLE; correct it\."),
+        ("id,v\n 1, inf\n2,1e308\n3, 1e309\n", r"row 3, column v: ' 1e309' is no DOUBLE; correct it\."),
         ("id,v\n1,2\n2\n", r"a\.csv, row 2: 1 value for 2 columns"),
         ("id,v\n1,2\n,3\n", "row 2: the key column id is null"),
         ("id\n1\n", r"a\.csv has no column v; it has id"),
@@ -335,6 +344,7 @@ def test_values_have_their_like_in_another_type(
         (pa.array([[0.5], [0.1234567]]), "DECIMAL(5,2)[]", r"\[0.1234567\]"),
         (pa.array([5, 1000]), "DECIMAL(5,2)", "1000"),
         (pa.array([0.5, 1e300]), "FLOAT", r"1e\+300"),
+        (pa.array(["inf", "1e400"]), "DOUBLE", "'1e400'"),
         (pa.array([1, 5]), "BOOLEAN", "5"),
         (pa.array([1.0, 0.5]), "BOOLEAN", "0.5"),
         (pa.array([0, 3_600_000_000], pa.timestamp("us", "Europe/Paris")), "DATE", "datetime"),
