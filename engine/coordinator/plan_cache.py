@@ -225,7 +225,7 @@ class PlanCache:
             bound, predicates = bindable.statement.bound, bindable.statement.predicates
             plan = _work(request, partial(gather, bound, predicates))
             return self._make_ready(request, bindable, plan, Fallback.GATHER_ALL)
-        except NotBoundError as error:
+        except (NotBoundError, NotPlannedError) as error:
             # Plain rows of a store need no engine where they have their columns: only now it is asked.
             self._local.bind_on_engine(request)
             raise Defect(

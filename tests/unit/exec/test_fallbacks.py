@@ -19,7 +19,7 @@ from engine.coordinator.plan_cache import ReadyPlan
 from engine.coordinator.plan_runner import Answer, PlanRunner
 from engine.coordinator.router import RoutedQuery
 from engine.duckdb.engine_errors import Allowance, BindingError, Failure, error_of, read_failure
-from engine.errors import Defect, Unavailable, Unsupported
+from engine.errors import Defect, InvalidInput, Unavailable, Unsupported
 from engine.exec import local_executor
 from engine.exec.engine_query import run
 from engine.exec.fallbacks import PIECE_RULES, Fallback, count_fallbacks
@@ -196,6 +196,27 @@ def test_a_query_that_hosts_refuse_at_work_is_gathered_with_the_rest(service: Qu
     unread = "(SELECT max(CAST(genre AS BIGINT)) FROM plays)"
     sql = f"SELECT count(*) FROM (SELECT unnest([1, 2]), CASE WHEN count < 0 THEN {unread} END FROM plays)"
     assert _ask(service, sql) == ([(200,)], {"gather all": 1})
+
+
+@pytest.mark.parametrize(
+    ("condition", "value"),
+    [
+        ("genre <= 1.5 AND count = 3", None),
+        ("genre BETWEEN 'a' AND 1.5", None),
+        ("genre BETWEEN ? AND 1.5", "a"),
+        ("count = ? AND genre >= 2.5", 3),
+        ("song_id = 4 AND count < DATE '2024-01-01'", None),
+    ],
+)
+def test_plain_rows_by_values_of_another_type_are_refused_as_on_one_host(
+    service: QueryService, condition: str, value: object
+) -> None:
+    """The engine is asked last of all where plain rows are read, and with values that are parameters."""
+    values = None if value is None else pa.record_batch([pa.array([value])], names=["1"])
+    message = "Cannot (compare|mix) values of type .* an explicit cast is required"
+    for columns in ("*", "song_id"):
+        with pytest.raises(InvalidInput, match=message):
+            service.execute(f"SELECT {columns} FROM plays WHERE {condition}", values)
 
 
 def test_other_errors_are_no_refusal(service: QueryService, monkeypatch: pytest.MonkeyPatch) -> None:
