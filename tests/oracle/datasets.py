@@ -22,7 +22,7 @@ KEY_NAMES = ("k", "id", "Key", "day", "k2", "k3")
 MAX_ROWS = 90
 SAMPLES = 6
 
-_KEY_KINDS: tuple[pa.DataType, ...] = (
+KEY_KINDS: tuple[pa.DataType, ...] = (
     pa.int64(),
     pa.int64(),
     pa.int32(),
@@ -39,7 +39,7 @@ _KEY_KINDS: tuple[pa.DataType, ...] = (
     pa.binary(),
     pa.bool_(),
 )
-_VALUE_KINDS: tuple[pa.DataType, ...] = (
+VALUE_KINDS: tuple[pa.DataType, ...] = (
     *INTEGERS,
     pa.int64(),
     pa.int32(),
@@ -125,7 +125,7 @@ def make_dataset(seed: int, hosts: int | None = None) -> Dataset:
     """
     random = Random(f"dataset {seed}")
     names = random.sample(STORE_NAMES, random.choice((1, 2, 2, 3, 3)))
-    shared_key = random.choice(_KEY_KINDS)
+    shared_key = random.choice(KEY_KINDS)
     shared_name = random.choice(KEY_NAMES[:4])
     common = random.choice(PARTITION_COUNTS)
     stores = []
@@ -156,19 +156,18 @@ def _store(
     *,
     is_global: bool,
 ) -> Store:
-    first = shared if random.random() < 0.8 else (random.choice(KEY_NAMES[:4]), random.choice(_KEY_KINDS))
+    first = shared if random.random() < 0.8 else (random.choice(KEY_NAMES[:4]), random.choice(KEY_KINDS))
     if random.random() < 0.2:
         first = (random.choice(KEY_NAMES[:4]), first[1])
     key = [
         first,
         *(
-            (other, random.choice(_KEY_KINDS))
+            (other, random.choice(KEY_KINDS))
             for other in random.sample(KEY_NAMES[4:], random.choice((0, 0, 0, 1, 1, 2)))
         ),
     ]
     values = [
-        (column, random.choice(_VALUE_KINDS))
-        for column in random.sample(COLUMN_NAMES, random.randrange(2, 9))
+        (column, random.choice(VALUE_KINDS)) for column in random.sample(COLUMN_NAMES, random.randrange(2, 9))
     ]
     columns = key + values
     if random.random() < 0.3:
@@ -193,8 +192,8 @@ def _fill(random: Random, definition: StoreDefinition) -> Store:
     }
     some = random.randrange(10, MAX_ROWS)
     count = random.choice((0, random.choice((1, 3)), some, some, some, some, some, MAX_ROWS, MAX_ROWS))
-    live = _table(definition, _rows(random, definition, makers, count))
-    dead = _table(definition, _rows(random, definition, makers, random.choice((0, 0, 5, count // 2))))
+    live = table_of(definition, _rows(random, definition, makers, count))
+    dead = table_of(definition, _rows(random, definition, makers, random.choice((0, 0, 5, count // 2))))
     return Store(
         definition,
         live,
@@ -246,7 +245,8 @@ def _rows(
     return list(rows.values())
 
 
-def _table(definition: StoreDefinition, rows: list[tuple[Any, ...]]) -> pa.Table:
+def table_of(definition: StoreDefinition, rows: list[tuple[Any, ...]]) -> pa.Table:
+    """Rows as a table of a store."""
     columns = list(zip(*rows, strict=True)) or [()] * len(definition.schema)
     arrays = [
         pa.array(list(values), field.type) for values, field in zip(columns, definition.schema, strict=True)

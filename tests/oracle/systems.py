@@ -31,6 +31,7 @@ from engine.replica.follower_options import FollowerOptions
 from engine.service import DEFAULT_SESSION, QueryService, Session
 from engine.state.state_options import StateOptions
 from flight_server.wire.fragment_messages import FragmentTicket, parse_fragment
+from tests.oracle.comparison import rows_of
 from tests.oracle.datasets import Dataset, Store
 from tests.oracle.plain_duckdb import put_literals
 from tests.support.large_ways import QUERY_LIMITS, STATE_LIMITS, large_ways, state_options
@@ -394,14 +395,9 @@ def write_on(changelog: Changelog, dataset: Dataset, *, rewrites: bool = False) 
 
 def _epochs(store: Store) -> tuple[pa.Table, pa.Table, pa.Table]:
     half = store.live.num_rows // 2
-    keys = {tuple(row.values()) for row in store.live.select(list(store.definition.key)).to_pylist()}
-    gone = pa.array(
-        [
-            tuple(row.values()) not in keys
-            for row in store.dead.select(list(store.definition.key)).to_pylist()
-        ],
-        pa.bool_(),
-    )
+    key = list(store.definition.key)
+    keys = set(rows_of(store.live.select(key)))
+    gone = pa.array([row not in keys for row in rows_of(store.dead.select(key))], pa.bool_())
     last = pa.concat_tables(
         [_mark(store.live.slice(half), removed=False), _mark(store.dead.filter(gone), removed=True)]
     )
