@@ -127,19 +127,22 @@ class PreparedStatements:
         ready, read_point = self._texts.ready_text(sql, dialect, read_point, deadline)
         deadline.check()
         values = _values_that_decide(ready.statement, given)
-        arguments = (
-            self._requests.arguments_without_values(ready, deadline)
+        arguments, misfit = (
+            (self._requests.arguments_without_values(ready, deadline), None)
             if values is None
-            else self._requests.arguments_of(ready, values, deadline)
+            else self._requests.fit_arguments(ready, values, deadline)
         )
+        started = time.perf_counter()
         newest = self.rebind_for_epochs(
-            Request(dialect, ready, arguments, deadline, time.perf_counter(), read_point, given=values)
+            Request(dialect, ready, arguments, deadline, started, read_point, given=values, misfit=misfit)
         )
         request = newest
         if expected_shapes is not None:
             request = self._requests.keep_expected_shapes(newest, expected_shapes)
             if request is not newest:
                 self._router.check_readable(self._query_of(request))
+        if request.misfit is not None:
+            raise request.misfit
         statement = request.statement
         is_typed = statement.bound.statement_class is StatementClass.QUERY and statement.has_fixed_columns
         prepared = PreparedStatement(

@@ -17,7 +17,7 @@ from engine.coordinator.distributed_query import DistributedQuery
 from engine.coordinator.fragment_runs import HostFailedError
 from engine.coordinator.lost_hosts import lost_host_error
 from engine.coordinator.routes import Routes
-from engine.errors import NotFound, Unavailable
+from engine.errors import InvalidInput, NotFound, Unavailable
 from engine.exec.requests import Requests
 from engine.model.read_point import ReadPoint
 from engine.model.schema import StoreDefinition, StoreName
@@ -93,6 +93,8 @@ class Router:
                 that it asks for; or it asks for an epoch of a group that there is not.
         """
         self._check_groups(query.read_point)
+        if query.request.misfit is not None:
+            query = self._fit_values(query, query.request.misfit)
         for _ in range(MOST_SHAPES):
             kept = kept_partitions(
                 query.statement.bound.references, query.statement.predicates, query.arguments
@@ -105,6 +107,18 @@ class Router:
                 return RoutedQuery(query, kept, needs, route)
             query = self.rebind(query, route.generations)
         raise too_many_migrations()
+
+    def _fit_values(self, query: DistributedQuery, misfit: InvalidInput) -> DistributedQuery:
+        """A statement whose values are for what its stores are at the epochs that it asks for, and not for
+        what they are now.
+
+        Raises:
+            InvalidInput: They are for neither.
+        """
+        route = self._routes.find(_all_partitions(query), query.definitions, query.read_point, query.deadline)
+        if self.fits(query.statement.bound.definitions, route):
+            raise misfit
+        return self.rebind(query, route.generations)
 
     def _check_groups(self, read_point: ReadPoint) -> None:
         """See that there are the groups of which epochs are asked for: of one whose name is written wrongly,

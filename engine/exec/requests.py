@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from engine.deadline import Deadline
 from engine.duckdb.engine import Outputs
+from engine.errors import InvalidInput
 from engine.exec.argument_maker import ArgumentMaker
 from engine.exec.fallbacks import REFUSALS
 from engine.exec.local_executor import LocalExecutor
@@ -79,18 +80,24 @@ class Requests:
             )
         if perf_counter() - begun > LONG_SECONDS:
             deadline.check()
+        arguments, misfit = self.fit_arguments(ready, parameters, deadline)
         request = Request(
             session.dialect,
             ready,
-            self.arguments_of(ready, parameters, deadline),
+            arguments,
             deadline,
             begun if started is None else started,
             resolved,
             given=parameters,
             has_expected_shapes=expected_shapes is not None,
             written=written,
+            misfit=misfit,
         )
-        return request if expected_shapes is None else self.keep_expected_shapes(request, expected_shapes)
+        if expected_shapes is not None:
+            request = self.keep_expected_shapes(request, expected_shapes)
+        if request.misfit is not None and not request.asks_for_epochs:
+            raise request.misfit
+        return request
 
     def keep_expected_shapes(self, request: Request, expected_shapes: ExpectedShapes) -> Request:
         """A request whose columns are those that were told.
@@ -100,8 +107,8 @@ class Requests:
             expected_shapes: What they meant when its columns were told.
 
         Returns:
-            The same, if what has changed since does not matter to its columns; else the statement with what
-            its names meant then.
+            The same, if what has changed since does not matter to its columns, nor to what may be given for
+            its parameters; else the statement with what its names meant then.
 
         Raises:
             InvalidInput: A name means another store now, and the columns are others.
@@ -119,7 +126,7 @@ class Requests:
         if ready is None:
             raise refuse_outdated(expected_shapes, statement.bound)
         before = self._replace_text(request, ready)
-        if self._columns(before) == self._columns(request):
+        if request.misfit is None and self._columns(before) == self._columns(request):
             return request
         if ready.statement.bound.stores != statement.bound.stores:
             raise refuse_outdated(expected_shapes, statement.bound)
@@ -184,23 +191,23 @@ class Requests:
             arguments = self._arguments.make(
                 ready.statement, values, ready.lists, request.deadline, request.time
             )
-        return replace(request, ready=ready, arguments=arguments)
+        return replace(request, ready=ready, arguments=arguments, misfit=None)
 
-    def arguments_of(
-        self, ready: ReadyText, parameters: pa.RecordBatch | None, deadline: Deadline
-    ) -> Arguments:
-        """What a text is used with.
+    def fit_arguments(
+        self, ready: ReadyText, parameters: Given, deadline: Deadline
+    ) -> tuple[Arguments, InvalidInput | None]:
+        """What a text is used with, and why values are not those of its parameters; None where they are.
 
         Args:
             ready: The text.
-            parameters: One row with a column a parameter; None for no parameters.
+            parameters: The values of its parameters.
             deadline: When it must end.
-
-        Raises:
-            InvalidInput: The values are not those of its parameters.
         """
-        values = parameter_values(ready.statement.bound.parameters, parameters)
-        return self._arguments.make(ready.statement, values, ready.lists, deadline)
+        try:
+            values = parameter_values(ready.statement.bound.parameters, parameters)
+        except InvalidInput as misfit:
+            return self.arguments_without_values(ready, deadline), misfit.with_traceback(None)
+        return self._arguments.make(ready.statement, values, ready.lists, deadline), None
 
     def arguments_without_values(
         self, ready: ReadyText, deadline: Deadline, time: pa.Scalar | None = None

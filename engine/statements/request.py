@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from engine.deadline import Deadline
+from engine.errors import InvalidInput
 from engine.model.read_point import NEWEST, ReadPoint
 from engine.plan.arguments import Given
 from engine.plan.plans import MOST_ROWS, RowsPlan
@@ -35,6 +36,8 @@ class Request:
         given: What was given for the parameters.
         has_expected_shapes: Whether the client was told which columns the answer has.
         written: What the client wrote, where values were taken out of it; None where that is the text.
+        misfit: Why what was given is not for its parameters, as its stores are what it is bound with; it may
+            be for what they are at other epochs. None where it is.
     """
 
     dialect: str
@@ -47,6 +50,7 @@ class Request:
     given: Given = None
     has_expected_shapes: bool = False
     written: str | None = None
+    misfit: InvalidInput | None = None
 
     @property
     def statement(self) -> ReadyStatement:
@@ -63,6 +67,14 @@ class Request:
         """The statement's time; None where it reads none, or has no values yet."""
         parameters = self.arguments.parameters
         return parameters[-1] if self.statement.bound.reads_time and parameters else None
+
+    @property
+    def asks_for_epochs(self) -> bool:
+        """Whether it asks for just some epochs, at which its stores may be something else."""
+        return any(
+            self.read_point.group_as_of(definition.group) is not None
+            for definition in self.statement.bound.definitions.values()
+        )
 
     @property
     def limit(self) -> int | None:

@@ -270,6 +270,47 @@ def test_a_prepared_statement_never_gets_other_columns(
             )
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT n FROM plays WHERE n = ?",
+        "SELECT song FROM plays WHERE n >= ? AND song > 2",
+        "SELECT sum(song) AS s FROM plays WHERE n IN (?, 7)",
+        "SELECT concat($1, n) AS s FROM plays WHERE n = $1",
+    ],
+)
+def test_values_are_for_the_parameters_of_the_epoch_that_is_read(
+    changelog: Changelog, tmp_path: Path, sql: str
+) -> None:
+    """Another column may have the name by now, whose values are no numbers."""
+    given = pa.record_batch([pa.array([1])], ["1"])
+    held = FollowerOptions(poll_seconds=0.01, retention_seconds=3600.0, retained_epochs=3)
+    with lone_host(changelog, tmp_path / "data", held) as lone:
+        before = lone.append(1)
+        prepared, expected = lone.service.prepare(sql), rows(lone.service, sql, 1)
+        assert expected
+        migrate(lone.changelog, drop=["n"], add=["n VARCHAR DEFAULT 'x'"])
+        lone.append(2)
+        earlier = Session(read_point=ReadPoint(as_of={GROUP: AsOfEpoch(before)}))
+        assert rows(lone.service, sql, 1, session=earlier) == expected
+        assert rows(lone.service, f"{sql} AS OF EPOCH {before}", 1) == expected
+        assert lone.service.prepare(sql, earlier, given=lambda: given).schema == prepared.schema
+        with execute_prepared(lone.service, prepared, given) as result:
+            assert result.metadata.epochs == {GROUP: before}
+            assert sorted(result.read_all().to_pylist(), key=str) == expected
+        for wrong in ([1], []):
+            with pytest.raises(InvalidInput, match=r"must be VARCHAR, not BIGINT|values were given for 0"):
+                rows(lone.service, sql, *wrong)
+        with pytest.raises(InvalidInput, match=r"must be (INTEGER|BIGINT), not VARCHAR"):
+            rows(lone.service, sql, "x", session=earlier)
+        for n in range(3, 6):
+            lone.append(n)
+        with pytest.raises(InvalidInput, match="prepare it again"):
+            execute_prepared(lone.service, prepared, given)
+        with pytest.raises(NotFound, match=f"Epoch {before} "):
+            rows(lone.service, sql, 1, session=earlier)
+
+
 def test_a_statement_prepared_before_a_switch_goes_on_or_is_refused(lone: Lone) -> None:
     lone.append(1)
     whole, part = lone.service.prepare("FROM plays"), lone.service.prepare("SELECT song FROM plays")
