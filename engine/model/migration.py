@@ -65,6 +65,7 @@ _NAME = r'(?:"(?P<quoted>(?:[^"]|"")+)"|(?P<plain>[^\s"=]+))'
 _ADDED = re.compile(
     rf"\s*{_NAME}\s+(?P<kind>.+?)(?:\s+DEFAULT\s+(?P<default>.+?))?\s*", re.IGNORECASE | re.DOTALL
 )
+_TEXT = re.compile(r"'(?:[^']|'')*'")
 _WHOLE_NAME = re.compile(rf"\s*{_NAME}\s*")
 _EQUALS = re.compile(rf"\s*{_NAME}\s*=\s*(?P<value>.+?)\s*", re.DOTALL)
 
@@ -120,9 +121,12 @@ def _parse_added_column(text: str) -> AddColumn:
     default = found["default"]
     if default is not None and default.upper() == "NULL":
         default = None
-    if default is not None and default.startswith("'"):
-        if len(default) < 2 or not default.endswith("'"):
-            raise InvalidInput(f"The default {default} lacks a quotation mark.")
+    if default is not None and ("'" in default or '"' in default):
+        if _TEXT.fullmatch(default) is None:
+            raise InvalidInput(
+                f"The default {default} is no single value; write a text in single quotes, and '' for one "
+                "within, such as 'it''s'."
+            )
         default = default[1:-1].replace("''", "'")
     return AddColumn(_name(found), parse_sql_type(found["kind"]), default)
 
@@ -160,9 +164,8 @@ class _Draft:
         match change:
             case AddColumn(name, arrow_type, default):
                 self._check_free(name)
-                value = value_of(default, arrow_type)
                 self.fields[name] = arrow_type
-                self.columns[name] = Column(self._number(), default if default is None else text_of(value))
+                self.columns[name] = Column(self._number(), _stored_default(default, arrow_type))
             case DropColumn(name):
                 self._check_of_no_use(name, "dropped")
                 del self.fields[name], self.columns[name]
@@ -237,6 +240,24 @@ class _Draft:
         )
         columns = tuple(self.columns[name] for name in definition.stored_schema.names)
         return replace(definition, columns=columns, next_column=self.next_column, generation=generation)
+
+
+def _stored_default(text: str | None, arrow_type: pa.DataType) -> str | None:
+    """A default as definitions have it.
+
+    Args:
+        text: As it was given.
+        arrow_type: The type of its column.
+
+    Raises:
+        InvalidInput: It is no value of the type, or SQL's casts make another one of it.
+    """
+    value = value_of(text, arrow_type)
+    if text is None:
+        return None
+    if pa.types.is_binary(arrow_type) and "\\" in text:
+        raise InvalidInput(f"{text!r} is no default of a BLOB, which is a text without backslashes")
+    return text_of(value)
 
 
 def _columns_in_use(behaviour: Behaviour) -> set[str]:

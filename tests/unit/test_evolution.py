@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pytest
 
@@ -256,7 +257,10 @@ def test_types_may_have_the_other_names_that_duckdb_has_for_them() -> None:
     [
         ({"add": ["x"]}, "is no column"),
         ({"add": ["x NUMBER"]}, "is not understood"),
-        ({"add": ["x VARCHAR DEFAULT 'a"]}, "lacks a quotation mark"),
+        ({"add": ["x VARCHAR DEFAULT 'a"]}, "is no single value"),
+        ({"add": ["x VARCHAR DEFAULT 'a' || 'b'"]}, "is no single value"),
+        ({"add": ["x VARCHAR DEFAULT 'a'b'"]}, "is no single value"),
+        ({"add": ['x VARCHAR DEFAULT "a"']}, "is no single value"),
         ({"rename": ["x"]}, "write it like --rename old=new"),
         ({"widen": ["x=LONG"]}, "is not understood"),
     ],
@@ -264,6 +268,38 @@ def test_types_may_have_the_other_names_that_duckdb_has_for_them() -> None:
 def test_texts_that_are_no_changes_are_refused(given: dict[str, list[str]], cause: str) -> None:
     with pytest.raises(InvalidInput, match=cause):
         parse_changes(**given)
+
+
+@pytest.mark.parametrize(
+    "type_name",
+    [
+        *("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "UBIGINT", "FLOAT", "DOUBLE"),
+        *("DECIMAL(9,2)", "VARCHAR", "BLOB", "BOOLEAN", "DATE", "TIMESTAMP", "TIMESTAMPTZ"),
+    ],
+)
+def test_a_default_is_what_sql_reads_or_is_refused(type_name: str) -> None:
+    texts = [
+        *("", "a", "it's", '"a"', "1", "-1", " 1", "1.5", "5.0", "1.005", "0.1", "1e2", "1e300", "-1e400"),
+        *("1e-400", "inf", "-Infinity", "nan", "true", "T", "300", "16777217", "18446744073709551615"),
+        *("2026-01-05", "2026-01-05 10:00:00.5", "2026-01-05T10:00:00", "2026-01-05 10:00:00+02"),
+        *(r"\xAA", r"\x41", r"a\b"),
+    ]
+    accepted = 0
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        for text in texts:
+            literal = "'" + text.replace("'", "''") + "'"
+            try:
+                changes = parse_changes(add=[f"added {type_name} DEFAULT {literal}"])
+                after = migrate_definition(PLAYS, changes, 1)
+            except InvalidInput:
+                continue
+            accepted += 1
+            (field,) = [each for each in after.schema if each.name == "added"]
+            read = connection.sql(f"SELECT CAST({literal} AS {type_name})").to_arrow_table().column(0)
+            found = after.column("added").default_value(field.type)
+            assert repr(found.as_py()) == repr(read[0].cast(field.type).as_py()), literal
+    assert accepted
 
 
 @pytest.mark.parametrize(
