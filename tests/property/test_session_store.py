@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -52,11 +53,13 @@ SCHEMA = pa.schema(
 )
 
 
-def define(retention: Retention | None = None) -> StoreDefinition:
+KEYS = (["country", "user"], ["country", "session_start", "user"])
+"""The start is behind the others unless it is named before them."""
+
+
+def define(retention: Retention | None = None, key: Sequence[str] = KEYS[0]) -> StoreDefinition:
     behaviour = Behaviour(Session(GAP, COLUMNS), retention)
-    return define_store(
-        "sessions", SCHEMA, ["country", "user"], partition_by=["country"], partitions=1, behaviour=behaviour
-    )
+    return define_store("sessions", SCHEMA, key, partition_by=key[:1], partitions=1, behaviour=behaviour)
 
 
 @dataclass(frozen=True)
@@ -230,11 +233,14 @@ def test_any_cut_into_epochs_equals_a_recomputation(rows: list[Fragment], steps:
     apply_in_epochs(definition, rows, steps, partial(batch_of, definition=definition), equals_a_recomputation)
 
 
+@pytest.mark.parametrize("key", KEYS, ids=", ".join)
 @settings(max_examples=30)
-@given(st.lists(st.tuples(USERS, TIMES), min_size=1, max_size=40), st.integers(1, 40))
-def test_sessions_are_those_of_all_events(events: list[tuple[tuple[str, int], int]], together: int) -> None:
+@given(events=st.lists(st.tuples(USERS, TIMES), min_size=1, max_size=40), together=st.integers(1, 40))
+def test_sessions_are_those_of_all_events(
+    key: Sequence[str], events: list[tuple[tuple[str, int], int]], together: int
+) -> None:
     """However late an event is, sessions are what is left between the pauses that are longer than the gap."""
-    definition = define()
+    definition = define(key=key)
     expected: dict[tuple[Any, ...], int] = {}
     for user in {user for user, _ in events}:
         times = sorted(time for other, time in events if other == user)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -24,14 +25,21 @@ from tests.support.partitions import STEPS, apply_in_epochs, cut_batch, new_part
 
 TIME = pa.timestamp("us")
 SCHEMA = pa.schema(
-    [("price", pa.float64()), ("symbol", pa.string()), ("at", TIME), ("tags", pa.list_(pa.int64()))]
+    [
+        ("price", pa.float64()),
+        ("symbol", pa.string()),
+        ("at", TIME),
+        ("tags", pa.list_(pa.int64())),
+        ("market", pa.string()),
+    ]
 )
+KEYS = (["symbol"], ["market", "symbol"], ["market", "at", "symbol"])
+"""All symbols are of one market. The time is behind the others unless it is named before them."""
 
 
-def define(retention: Retention | None = None) -> StoreDefinition:
-    return define_store(
-        "prices", SCHEMA, ["symbol"], partitions=1, behaviour=Behaviour(Versioned("at"), retention)
-    )
+def define(retention: Retention | None = None, key: Sequence[str] = KEYS[0]) -> StoreDefinition:
+    behaviour = Behaviour(Versioned("at"), retention)
+    return define_store("prices", SCHEMA, key, partition_by=key[:1], partitions=1, behaviour=behaviour)
 
 
 @dataclass(frozen=True)
@@ -83,6 +91,7 @@ def batch_of(rows: Sequence[Row], definition: StoreDefinition) -> pa.RecordBatch
         pa.array([row.symbol for row in rows], pa.string()),
         pa.array([row.at for row in rows], TIME),
         pa.array([row.tags for row in rows], pa.list_(pa.int64())),
+        pa.array(["m"] * len(rows), pa.string()),
     ]
     batch = pa.RecordBatch.from_arrays(columns, SCHEMA.names).cast(definition.row_schema)
     flags = [row.is_tombstone for row in rows]
@@ -103,15 +112,18 @@ def contents(store: PartitionStore, definition: StoreDefinition) -> Seen:
     }
 
 
-@settings(max_examples=80)
+@pytest.mark.parametrize("key", KEYS, ids=", ".join)
+@settings(max_examples=60)
 @given(st.lists(ROWS, min_size=1, max_size=14), st.lists(st.sampled_from(STEPS), min_size=14, max_size=14))
 @example(
     [Row("a", 5, 1.0, None), Row("a", 9, 1.0, None), Row("a", 7, 0.5, (), True), Row("a", 6, 0.5, None)],
     ["epoch"] * 14,
 )
 @example([Row("a", 5, 1.0, (1,), True), Row("a", 5, 1.0, None), Row("a", 5, 0.5, (2,))], ["go on"] * 14)
-def test_any_cut_into_epochs_equals_a_recomputation(rows: list[Row], steps: list[str]) -> None:
-    definition = define()
+def test_any_cut_into_epochs_equals_a_recomputation(
+    key: Sequence[str], rows: list[Row], steps: list[str]
+) -> None:
+    definition = define(key=key)
 
     def equals_a_recomputation(store: PartitionStore, taken: Sequence[Row]) -> None:
         assert contents(store, definition) == visible_versions(sort_by_key(taken))

@@ -36,6 +36,7 @@ class SessionFold:
         self._kind = kind
         self._schema = definition.stored_schema
         self._prefix = [name for name in definition.key if name != kind.start]
+        self._leading = definition.key[: definition.key.index(kind.start)]
         self._codec = KeyCodec([definition.schema.field(name).type for name in self._prefix])
         times = [MergedColumn(kind.start, Function.MIN), MergedColumn(kind.end, Function.MAX)]
         if WRITTEN_COLUMN in self._schema.names:
@@ -46,7 +47,7 @@ class SessionFold:
         """As `Fold.fold`: rows for sessions that are new or changed, tombstones for those that are not there
         any more.
         """
-        table = stored.find_prefixes(rows.select(self._prefix)).sort_by(self._kind.start)
+        table = stored.find_prefixes(rows.select(self._leading)).sort_by(self._kind.start)
         names = [*self._prefix, *self._aggregates.partials]
         columns = {name: concatenate(table.column(name), rows.column(name)) for name in names}
         columns[self._kind.end], ends = self._ends(columns)

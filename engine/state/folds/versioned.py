@@ -35,11 +35,12 @@ class VersionedFold:
         self._schema = definition.stored_schema
         self._key = definition.key
         self._prefix = [name for name in definition.key if name != kind.valid_from]
+        self._leading = definition.key[: definition.key.index(kind.valid_from)]
         self._codec = KeyCodec([definition.schema.field(name).type for name in self._prefix])
 
     def fold(self, rows: pa.RecordBatch, stored: StoredState) -> pa.RecordBatch:
         """As `Fold.fold`: the new versions, and those whose `valid_to` changes."""
-        table = stored.find_prefixes(rows.select(self._prefix))
+        table = stored.find_prefixes(rows.select(self._leading))
         names = [name for name in self._schema.names if name != self._kind.valid_to]
         columns = {name: concatenate(table.column(name), rows.column(name)) for name in names}
         ended = concatenate(
