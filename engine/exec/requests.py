@@ -31,6 +31,12 @@ LONG_SECONDS = 0.005
 """What takes longer may have outlived its caller, who is asked then: Flight takes 0.1 ms to answer."""
 
 
+class OtherTypesError(InvalidInput):
+    """Values were taken out of a text for columns of other types than these have at the epochs that are read:
+    the text says what it means there as it is written.
+    """
+
+
 class Requests:
     """Makes requests. Safe for threads.
 
@@ -164,6 +170,7 @@ class Requests:
             The request; None if it means nothing there.
 
         Raises:
+            OtherTypesError: Values were taken out of its text, which means something else there.
             LivestateError: It asks for just these epochs and means nothing there, or it is not known what the
                 stores are there.
         """
@@ -172,6 +179,8 @@ class Requests:
                 request, self._texts.rebind_at(request.ready, request.dialect, generations, request.deadline)
             )
             self._local.bind(found)
+        except OtherTypesError:
+            raise
         except REFUSALS:
             if any(request.read_point.group_as_of(group) is not None for group in generations):
                 raise
@@ -187,6 +196,8 @@ class Requests:
         if request.given is None:
             arguments = self.arguments_without_values(ready, request.deadline, request.time)
         else:
+            if request.written is not None and _parameter_types(ready) != _parameter_types(request.ready):
+                raise OtherTypesError("Values of the text are for columns of other types.")
             values = parameter_values(statement.bound.parameters, request.given)
             arguments = self._arguments.make(
                 ready.statement, values, ready.lists, request.deadline, request.time
@@ -223,3 +234,7 @@ class Requests:
         if ready.statement.bound.parameters:
             return Arguments(lists=ready.lists)
         return self._arguments.make(ready.statement, (), ready.lists, deadline, time)
+
+
+def _parameter_types(ready: ReadyText) -> list[pa.DataType | None]:
+    return [slot.type for slot in ready.statement.bound.parameters]

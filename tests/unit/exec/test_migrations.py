@@ -311,6 +311,39 @@ def test_values_are_for_the_parameters_of_the_epoch_that_is_read(
             rows(lone.service, sql, 1, session=earlier)
 
 
+@pytest.mark.parametrize(
+    ("column", "change", "condition"),
+    [
+        ("x FLOAT DEFAULT 16777216", {"widen": ["x=DOUBLE"]}, "x = 16777217"),
+        ("x FLOAT DEFAULT 16777216", {"widen": ["x=DOUBLE"]}, "x IN (16777217, 3)"),
+        ("x DATE DEFAULT '2026-01-01'", {"drop": ["x"], "add": ["x TIMESTAMP"]}, "x = '2026-01-01 10:00:00'"),
+        ("x VARCHAR DEFAULT '01'", {"drop": ["x"], "add": ["x BIGINT"]}, "x = '01'"),
+        ("x INTEGER DEFAULT 2", {"widen": ["x=DECIMAL(12, 1)"]}, "x BETWEEN 1.5 AND 2.5"),
+    ],
+)
+def test_literals_mean_at_an_epoch_what_they_meant_then(
+    changelog: Changelog, tmp_path: Path, column: str, change: Any, condition: str
+) -> None:
+    """Values are taken out of texts in the types that columns have now."""
+    sql = f"SELECT song, x FROM plays WHERE {condition} AND song < 3"
+    held = FollowerOptions(poll_seconds=0.01, retention_seconds=3600.0)
+    with lone_host(changelog, tmp_path / "data", held) as lone:
+        migrate(lone.changelog, add=[column])
+        before = lone.append(1)
+        prepared, expected = lone.service.prepare(sql), rows(lone.service, sql)
+        assert len(expected) == 3
+        migrate(lone.changelog, **change)
+        lone.append(2)
+        earlier = Session(read_point=ReadPoint(as_of={GROUP: AsOfEpoch(before)}))
+        for _ in range(2):
+            assert rows(lone.service, sql, session=earlier) == expected
+            assert rows(lone.service, f"{sql} AS OF EPOCH {before}") == expected
+            with execute_prepared(lone.service, prepared) as result:
+                assert result.metadata.epochs == {GROUP: before}
+                assert sorted(result.read_all().to_pylist(), key=str) == expected
+            rows(lone.service, sql)
+
+
 def test_a_statement_prepared_before_a_switch_goes_on_or_is_refused(lone: Lone) -> None:
     lone.append(1)
     whole, part = lone.service.prepare("FROM plays"), lone.service.prepare("SELECT song FROM plays")
