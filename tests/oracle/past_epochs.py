@@ -1,8 +1,8 @@
 """The same queries at every epoch that can be read, one after the other on the same hosts: no answer has
 anything of another epoch, whatever hosts have kept of that.
 
-`python -m tests.oracle.past_epochs --datasets 20` asks; the answers are those of plain DuckDB over the rows
-that there were.
+`python -m tests.oracle.past_epochs --datasets 20` asks, and with `--migrated` when stores have other columns
+by now; the answers are those of plain DuckDB over the rows that there were.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from tempfile import TemporaryDirectory
 import pyarrow as pa
 
 from engine.changelog import Changelog
+from engine.model.columns import widens
+from engine.model.migration import AddColumn, Change, DropColumn, RenameColumn, WidenColumn
 from engine.model.read_point import AsOfEpoch, ReadPoint
 from engine.model.schema import Epoch, GroupName
 from engine.replica.follower_options import FollowerOptions
@@ -43,6 +45,19 @@ from tests.support.statement_time import statement_clock
 
 ASKED = 6
 """How often each query is asked."""
+_TYPES = (
+    pa.int16(),
+    pa.int64(),
+    pa.float64(),
+    pa.decimal128(20, 0),
+    pa.decimal128(38, 9),
+    pa.string(),
+    pa.binary(),
+    pa.date32(),
+    pa.timestamp("us"),
+    pa.timestamp("us", "UTC"),
+)
+"""What columns become."""
 _FAN_OUTS = (2, 50)
 """Where segments are merged meanwhile, and where not."""
 
@@ -64,13 +79,15 @@ class PastAnswers:
     key_faults: list[str] = field(default_factory=list)
 
 
-def ask_past_epochs(seed: int, queries: int, *, shrink: bool = True) -> PastAnswers:
+def ask_past_epochs(seed: int, queries: int, *, shrink: bool = True, migrates: bool = False) -> PastAnswers:
     """Ask queries of one dataset at its epochs, each group at one of its own.
 
     Args:
         seed: Of the dataset.
         queries: How many.
         shrink: Look for smaller queries that differ.
+        migrates: Whether names have become those of other columns when it is asked, and columns have other
+            types; keys are not looked up then, as streams of them name columns of now.
     """
     hosts, partitions = LAYOUTS[seed % len(LAYOUTS)]
     dataset = spread(make_dataset(seed), hosts, partitions)
@@ -99,6 +116,9 @@ def ask_past_epochs(seed: int, queries: int, *, shrink: bool = True) -> PastAnsw
             marks.append(newest)
         marks.append(write_on(changelog, dataset, rewrites=True))
         cluster.wait_for(marks[-1], WAIT_SECONDS)
+        if migrates:
+            _migrate(changelog, dataset)
+            cluster.wait_for(write_on(changelog, dataset), WAIT_SECONDS)
         system = resources.enter_context(system_over(cluster))
         rows = [*rows_at_epochs(dataset), dataset.live]
         judges: dict[tuple[int, ...], tuple[Dataset, Judge]] = {}
@@ -121,9 +141,32 @@ def ask_past_epochs(seed: int, queries: int, *, shrink: bool = True) -> PastAnsw
                 where = f"at epochs {asked}"
                 finding = finding_of(here, past, number, query, verdict, where, shrink=shrink)
                 found.findings += [] if finding is None else [finding]
-            fault = key_fault(cluster, past, number, session.read_point)
+            fault = None if migrates else key_fault(cluster, past, number, session.read_point)
             found.key_faults += [] if fault is None else [f"dataset {seed} {where}: {fault}"]
     return found
+
+
+def _migrate(changelog: Changelog, dataset: Dataset) -> None:
+    """Rename, widen and replace columns, so that a statement means something else at the newest epoch, or
+    nothing.
+    """
+    for store in dataset.stores:
+        definition = store.definition
+        random = Random(f"migrated {dataset.seed} {definition.name}")
+        changes: list[Change] = []
+        for column in definition.row_schema:
+            free = [each for each in _TYPES if widens(column.type, each)]
+            if column.name in definition.key:
+                changes += [RenameColumn(column.name, f"{column.name} was")] if random.random() < 0.2 else []
+            elif free and random.random() < 0.5:
+                changes.append(WidenColumn(column.name, random.choice(free)))
+            elif random.random() < 0.3:
+                changes.append(RenameColumn(column.name, f"{column.name} was"))
+            elif random.random() < 0.5:
+                others = [each for each in _TYPES if each != column.type]
+                changes += [DropColumn(column.name), AddColumn(column.name, random.choice(others))]
+        if changes:
+            changelog.migrate_store(definition.name, changes)
 
 
 def _session_at(epochs: Mapping[GroupName, Epoch]) -> Session:
@@ -147,12 +190,15 @@ def main() -> int:
     parser.add_argument("--datasets", type=int, default=20)
     parser.add_argument("--queries", type=int, default=50, help="how many of each dataset")
     parser.add_argument("--first", type=int, help="the first dataset; by default one that no run had before")
+    parser.add_argument(
+        "--migrated", action="store_true", help="ask when columns have other names and types by now"
+    )
     options = parser.parse_args()
     first = options.first if options.first is not None else int(time.time())
     print(f"datasets from {first}", file=sys.stderr)
     differences = asked = answered = 0
     for seed in range(first, first + options.datasets):
-        found = ask_past_epochs(seed, options.queries)
+        found = ask_past_epochs(seed, options.queries, migrates=options.migrated)
         asked, answered = asked + found.asked, answered + found.answered
         differences += sum(finding.verdict.outcome not in LOOKED_AT for finding in found.findings)
         differences += len(found.key_faults)

@@ -19,6 +19,12 @@ def test_every_epoch_is_answered_right(dataset: int) -> None:
     assert found.answered > found.asked // 2 == QUERIES * ASKED // 2
 
 
+def test_every_epoch_is_answered_right_when_columns_have_other_names_and_types() -> None:
+    found = ask_past_epochs(790115, 10, migrates=True)
+    assert not found.findings, "\n" + found.findings[0].describe()
+    assert found.answered > found.asked // 2 == 5 * ASKED
+
+
 def test_an_answer_of_another_epoch_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     def forget_session(system: ClusterSystem, _: Session) -> ClusterSystem:
         return system
