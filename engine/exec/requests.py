@@ -153,8 +153,9 @@ class Requests:
         return outputs is None or outputs == self._local.bind(request).outputs
 
     def _columns(self, request: Request) -> Outputs | None:
+        """The columns of a request; None where it is not valid, which the engine tells of all of it."""
         try:
-            return self._local.bind(request).outputs
+            return self._local.bind_on_engine(request).outputs
         except REFUSALS:
             return None
 
@@ -178,7 +179,7 @@ class Requests:
             found = self._replace_text(
                 request, self._texts.rebind_at(request.ready, request.dialect, generations, request.deadline)
             )
-            self._local.bind(found)
+            self._local.bind_on_engine(found)
         except OtherTypesError:
             raise
         except REFUSALS:
