@@ -297,6 +297,11 @@ def define_store(
     _check_columns(name, schema.names, behaviour)
     _check_key(name, schema, whole_key)
     time = time_of(behaviour.kind)
+    if whole_key == (time,) or (time is not None and partition_by is None and whole_key[-1] != time):
+        raise InvalidInput(
+            f"Store {name}: the key needs columns that place a row, and {time} behind them: name it last, or "
+            "leave it out."
+        )
     placed = (
         tuple(column for column in whole_key if column != time)
         if partition_by is None

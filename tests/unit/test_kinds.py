@@ -127,3 +127,9 @@ def test_a_time_must_not_place_rows() -> None:
             partition_by=["k", "session_start"],
             behaviour=BEHAVIOURS["session"],
         )
+
+
+@pytest.mark.parametrize("key", [["at"], ["at", "k"], ["k", "at", "n"]], ids=", ".join)
+def test_a_time_comes_last_in_the_key(key: list[str]) -> None:
+    with pytest.raises(InvalidInput, match="and at behind them: name it last, or leave it out"):
+        define_store("s", pa.schema(ROWS["versioned"]), key, behaviour=BEHAVIOURS["versioned"])
