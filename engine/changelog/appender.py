@@ -175,9 +175,18 @@ class StoreAppender:
         for name, table in tables.items():
             column = tombstone_column if tombstone_column in table.schema.names else None
             shape = self._shape(name, [field for field in table.schema.names if field != column])
-            placed[StoreName(name)] = partition_rows(
-                shape, table, tombstone_column=column, batch_name=batch_name
-            )
+            try:
+                placed[StoreName(name)] = partition_rows(
+                    shape, table, tombstone_column=column, batch_name=batch_name
+                )
+            except InvalidInput as error:
+                newest = self._changelog.definition(shape.name)
+                if newest is None or newest.generation == shape.generation:
+                    raise
+                raise InvalidInput(
+                    f"{error.message} That is what it was when this appender was opened, or since; by now it "
+                    f"is {newest.describe()}: open another appender to write that."
+                ) from error
         return placed
 
     def _cutoffs(self, watermark: dt.datetime | None) -> Mapping[StoreName, int]:

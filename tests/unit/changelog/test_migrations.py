@@ -177,8 +177,22 @@ def test_a_name_that_has_become_another_column_s_is_not_taken_for_the_former_one
     now = newest(reopen())
     assert read_as(reopen(), int(running.epoch), now) == [(1, "t", 1, None)]
     today = open_appender(reopen(), [now])
-    with pytest.raises(InvalidInput, match="the column name is missing"):
+    with pytest.raises(InvalidInput, match="the column name is missing") as refused:
         today.append({"plays": rows(2)})
+    assert "another appender" not in refused.value.message
+
+
+def test_rows_of_today_that_an_earlier_appender_takes_for_others_are_refused_with_the_way_out(
+    reopen: Reopen,
+) -> None:
+    running = open_appender(reopen(), [PLAYS])
+    reopen().migrate_store(PLAYS.name, [DropColumn("title"), AddColumn("title", pa.int64())])
+    today = rows(1).set_column(rows(1).schema.get_field_index("title"), "title", pa.array([7]))
+    with pytest.raises(
+        InvalidInput, match=r"title VARCHAR.* by now it is plays .*title BIGINT.*: open another appender"
+    ):
+        running.append({"plays": today})
+    open_appender(reopen(), [newest(reopen())]).append({"plays": today})
 
 
 def test_rows_are_not_read_in_shapes_of_before(reopen: Reopen) -> None:
