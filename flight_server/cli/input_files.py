@@ -243,7 +243,15 @@ class _RowWatch:
 
 
 class _LongerFile(io.RawIOBase):
-    """The bytes of a file, unpacked where it is compressed, and some more behind them."""
+    """The bytes of a file, unpacked where it is compressed, and some more behind them. Behind a `with` nobody
+    reads on.
+
+    Where the file is damaged it ends. An error that was raised would be held by Arrow's thread, and by its
+    traceback the reader. If that thread is the last that lets go of the reader, it waits for itself for ever.
+
+    Attributes:
+        damage: What the file is damaged by, as far as it was read.
+    """
 
     def __init__(self, file: Path, behind: bytes) -> None:
         super().__init__()
@@ -252,6 +260,7 @@ class _LongerFile(io.RawIOBase):
         self._is_over = False
         self._is_at_rest = threading.Event()
         self._is_at_rest.set()
+        self.damage: OSError | None = None
         _FILES_OF_ARROW.add(self)
 
     def readable(self) -> bool:
@@ -269,13 +278,23 @@ class _LongerFile(io.RawIOBase):
         self._is_at_rest.clear()
         try:
             found: bytes = self._file.read(size) or self._behind.read(size)
+        except OSError as error:
+            self._is_over = True
+            self.damage = error.with_traceback(None)
+            found = b""
         finally:
             self._is_at_rest.set()
         return found
 
+    def __exit__(self, *raised: object) -> None:
+        self.end()
+
     def end(self) -> None:
-        """Have nobody read on; waits for a read that is under way, and for what is done with its bytes."""
+        """Have nobody read on."""
         self._is_over = True
+
+    def wait(self) -> None:
+        """Wait for a read that is under way, and for what is done with its bytes."""
         self._is_at_rest.wait(_LAST_READ_SECONDS)
         time.sleep(_LET_GO_SECONDS)
 
@@ -288,8 +307,10 @@ class _LongerFile(io.RawIOBase):
 _FILES_OF_ARROW: weakref.WeakSet[_LongerFile] = weakref.WeakSet()
 """Files that a thread of Arrow reads ahead."""
 _LAST_READ_SECONDS = 0.5
-_LET_GO_SECONDS = 0.05
-"""In which Arrow's thread gets the interpreter, and lets go of what it has read: microseconds will do."""
+_LET_GO_SECONDS = 0.2
+"""In which Arrow's thread gets the interpreter, and lets go of what it has read: microseconds, where it need
+not wait for a processor. Only who stops in the midst of a file waits for it.
+"""
 
 
 @atexit.register
@@ -297,8 +318,11 @@ def _end_reading() -> None:
     """End what Arrow reads ahead, where nobody has taken all rows: its thread cannot read a file of Python's
     once the interpreter is gone, and the process would hang, or abort.
     """
-    for file in list(_FILES_OF_ARROW):
+    files = list(_FILES_OF_ARROW)
+    for file in files:
         file.end()
+    for file in files:
+        file.wait()
 
 
 def _open_csv(file: Path, types: Mapping[str, pa.DataType]) -> RowFile:
@@ -306,18 +330,24 @@ def _open_csv(file: Path, types: Mapping[str, pa.DataType]) -> RowFile:
         watch = _RowWatch(len(_csv_names(file)))
     except pa.ArrowInvalid as error:
         raise _no_csv(file, error) from error
+    content = _LongerFile(file, watch.bytes_behind())
     try:
         with watch.in_silence():
-            reader = _csv_reader(file, types, watch)
+            reader = _csv_reader(content, types, watch)
     except pa.ArrowInvalid as error:
+        content.end()
+        if content.damage is not None:
+            raise content.damage from error
         raise _csv_error(file, types, {}, watch, error) from error
     inferred = {column.name: column.type for column in reader.schema}
-    return RowFile(reader.schema, None, _csv_batches(file, reader, types, inferred, watch))
+    return RowFile(reader.schema, None, _csv_batches(file, content, reader, types, inferred, watch))
 
 
-def _csv_reader(file: Path, types: Mapping[str, pa.DataType], watch: _RowWatch) -> pa.csv.CSVStreamingReader:
+def _csv_reader(
+    content: _LongerFile, types: Mapping[str, pa.DataType], watch: _RowWatch
+) -> pa.csv.CSVStreamingReader:
     return pa.csv.open_csv(
-        _LongerFile(file, watch.bytes_behind()),
+        content,
         # Rows have numbers only when one thread parses them.
         read_options=pa.csv.ReadOptions(use_threads=False),
         parse_options=pa.csv.ParseOptions(newlines_in_values=True, invalid_row_handler=watch),
@@ -333,6 +363,7 @@ def _csv_reader(file: Path, types: Mapping[str, pa.DataType], watch: _RowWatch) 
 
 def _csv_batches(
     file: Path,
+    content: _LongerFile,
     reader: Any,
     given: Mapping[str, pa.DataType],
     inferred: Mapping[str, pa.DataType],
@@ -340,24 +371,27 @@ def _csv_batches(
 ) -> Iterator[pa.RecordBatch]:
     rows = 0
     has_infinity = False
-    while True:
-        try:
-            with watch.in_silence():
-                batch = reader.read_next_batch()
-        except StopIteration:
-            break
-        except pa.ArrowInvalid as error:
-            raise _csv_error(file, given, inferred, watch, error) from error
-        except OSError as error:
-            raise _damaged_behind(file, rows, error) from error
-        rows += batch.num_rows
-        if not has_infinity and any(map(_has_infinity, batch.columns)):
-            # Arrow reads numbers that are too large so.
-            has_infinity = True
-            misfit = _misfit(file, _floating(given), _floating(inferred))
-            if misfit is not None:
-                raise misfit
-        yield _with_read_blobs(batch)
+    with content:
+        while True:
+            try:
+                with watch.in_silence():
+                    batch = reader.read_next_batch()
+            except StopIteration:
+                break
+            except pa.ArrowInvalid as error:
+                if content.damage is not None:
+                    break
+                raise _csv_error(file, given, inferred, watch, error) from error
+            rows += batch.num_rows
+            if not has_infinity and any(map(_has_infinity, batch.columns)):
+                # Arrow reads numbers that are too large so.
+                has_infinity = True
+                misfit = _misfit(file, _floating(given), _floating(inferred))
+                if misfit is not None:
+                    raise misfit
+            yield _with_read_blobs(batch)
+    if content.damage is not None:
+        raise _damaged_behind(file, rows, content.damage) from content.damage
     if not watch.has_ended:
         raise _never_closed(file, rows)
 
@@ -440,28 +474,29 @@ def _misfit(
     rows = 0
     names = _csv_names(file)
     watch = _RowWatch(len(names))
-    for batch in _csv_reader(file, dict.fromkeys(names, pa.string()), watch):
-        for name, arrow_type in {**inferred, **given}.items():
-            if name not in names:
-                continue
-            column = batch.column(name)
-            if any(is_kind(arrow_type) for is_kind in _PADDED):
-                column = pc.utf8_trim(column, " \t")
-            place = _first_that_fails(column, arrow_type)
-            if place is not None:
-                remedy = (
-                    "correct it"
-                    if name in given
-                    else f"correct it, or give the column a type that fits with --type {name}=VARCHAR"
-                )
-                value = batch.column(name)[place].as_py()
-                if watch.end in value:
-                    return _never_closed(file, rows + place + 1)
-                return InvalidInput(
-                    f"{file.name}, row {rows + place + 1:,}, column {name}: {value!r} is no "
-                    f"{_type_name(arrow_type)}; {remedy}."
-                )
-        rows += batch.num_rows
+    with _LongerFile(file, watch.bytes_behind()) as content:
+        for batch in _csv_reader(content, dict.fromkeys(names, pa.string()), watch):
+            for name, arrow_type in {**inferred, **given}.items():
+                if name not in names:
+                    continue
+                column = batch.column(name)
+                if any(is_kind(arrow_type) for is_kind in _PADDED):
+                    column = pc.utf8_trim(column, " \t")
+                place = _first_that_fails(column, arrow_type)
+                if place is not None:
+                    remedy = (
+                        "correct it"
+                        if name in given
+                        else f"correct it, or give the column a type that fits with --type {name}=VARCHAR"
+                    )
+                    value = batch.column(name)[place].as_py()
+                    if watch.end in value:
+                        return _never_closed(file, rows + place + 1)
+                    return InvalidInput(
+                        f"{file.name}, row {rows + place + 1:,}, column {name}: {value!r} is no "
+                        f"{_type_name(arrow_type)}; {remedy}."
+                    )
+            rows += batch.num_rows
     return None
 
 
@@ -472,12 +507,19 @@ def _type_name(arrow_type: pa.DataType) -> str:
         return str(arrow_type)
 
 
+_FIRST_BLOCK = pa.csv.ReadOptions().block_size
+"""Bytes from which Arrow takes the names and types of columns."""
+
+
 def _csv_names(file: Path) -> list[str]:
     """The names of the columns. They are read as Latin-1, in which any bytes are text: rows without as many
     columns are passed by only where they are text.
     """
+    # Only what is looked at: Arrow would read ahead, and may or may not find there what is damaged.
+    with pa.input_stream(str(file)) as stream:
+        head = stream.read(_FIRST_BLOCK)
     with pa.csv.open_csv(
-        file,
+        pa.BufferReader(head),
         read_options=pa.csv.ReadOptions(encoding="latin-1"),
         parse_options=pa.csv.ParseOptions(newlines_in_values=True, invalid_row_handler=lambda row: "skip"),
     ) as reader:

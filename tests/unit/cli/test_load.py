@@ -482,6 +482,27 @@ def test_a_compressed_csv_file_that_is_damaged(tmp_path: Path, changelog: Change
     assert changelog.definitions() == {}
 
 
+def test_a_process_that_has_read_damaged_files_ends(tmp_path: Path) -> None:
+    rows = "".join(f"{number},{number * 0x9E3779B97F4A7C15:x}\n" for number in range(100_000))
+    data = gzip.compress(f"id,name\n{rows}".encode())
+    file = tmp_path / "a.csv.gz"
+    file.write_bytes(data[: len(data) // 2])
+    # An error that Arrow's thread holds may leave it waiting for itself.
+    program = (
+        "import pathlib, sys\n"
+        "from engine.errors import InvalidInput\n"
+        "from flight_server.cli.input_files import open_rows\n"
+        "for _ in range(40):\n"
+        "    try:\n"
+        "        list(open_rows(pathlib.Path(sys.argv[1]), 'csv', {}).batches)\n"
+        "    except InvalidInput as error:\n"
+        "        assert 'is damaged behind row' in error.message\n"
+        "    else:\n"
+        "        raise AssertionError\n"
+    )
+    subprocess.run([sys.executable, "-c", program, str(file)], check=True, timeout=120)
+
+
 @pytest.mark.parametrize("before", ["", "1,a\n"])
 def test_a_csv_value_that_is_too_long(tmp_path: Path, changelog: Changelog, before: str) -> None:
     file = tmp_path / "a.csv"
