@@ -14,6 +14,7 @@ from engine.coordinator.distributed_query import DistributedQuery
 from engine.coordinator.router import Router
 from engine.coordinator.routes import Routes
 from engine.deadline import Deadline
+from engine.errors import InvalidInput
 from engine.exec.local_executor import LocalExecutor
 from engine.exec.requests import Requests
 from engine.model.read_point import ReadPoint
@@ -142,7 +143,7 @@ class PreparedStatements:
             if request is not newest:
                 self._router.check_readable(self._query_of(request))
         if request.misfit is not None:
-            raise request.misfit
+            raise InvalidInput(request.misfit)
         statement = request.statement
         is_typed = statement.bound.statement_class is StatementClass.QUERY and statement.has_fixed_columns
         prepared = PreparedStatement(

@@ -108,7 +108,7 @@ class Router:
             query = self.rebind(query, route.generations)
         raise too_many_migrations()
 
-    def _fit_values(self, query: DistributedQuery, misfit: InvalidInput) -> DistributedQuery:
+    def _fit_values(self, query: DistributedQuery, misfit: str) -> DistributedQuery:
         """A statement whose values are for what its stores are at the epochs that it asks for, and not for
         what they are now.
 
@@ -117,7 +117,7 @@ class Router:
         """
         route = self._routes.find(_all_partitions(query), query.definitions, query.read_point, query.deadline)
         if self.fits(query.statement.bound.definitions, route):
-            raise misfit
+            raise InvalidInput(misfit)
         return self.rebind(query, route.generations)
 
     def _check_groups(self, read_point: ReadPoint) -> None:

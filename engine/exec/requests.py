@@ -102,7 +102,7 @@ class Requests:
         if expected_shapes is not None:
             request = self.keep_expected_shapes(request, expected_shapes)
         if request.misfit is not None and not request.asks_for_epochs:
-            raise request.misfit
+            raise InvalidInput(request.misfit)
         return request
 
     def keep_expected_shapes(self, request: Request, expected_shapes: ExpectedShapes) -> Request:
@@ -207,7 +207,7 @@ class Requests:
 
     def fit_arguments(
         self, ready: ReadyText, parameters: Given, deadline: Deadline
-    ) -> tuple[Arguments, InvalidInput | None]:
+    ) -> tuple[Arguments, str | None]:
         """What a text is used with, and why values are not those of its parameters; None where they are.
 
         Args:
@@ -217,8 +217,8 @@ class Requests:
         """
         try:
             values = parameter_values(ready.statement.bound.parameters, parameters)
-        except InvalidInput as misfit:
-            return self.arguments_without_values(ready, deadline), misfit.with_traceback(None)
+        except InvalidInput as error:
+            return self.arguments_without_values(ready, deadline), error.message
         return self._arguments.make(ready.statement, values, ready.lists, deadline), None
 
     def arguments_without_values(

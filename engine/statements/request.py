@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from engine.deadline import Deadline
-from engine.errors import InvalidInput
 from engine.model.read_point import NEWEST, ReadPoint
 from engine.plan.arguments import Given
 from engine.plan.plans import MOST_ROWS, RowsPlan
@@ -50,7 +49,7 @@ class Request:
     given: Given = None
     has_expected_shapes: bool = False
     written: str | None = None
-    misfit: InvalidInput | None = None
+    misfit: str | None = None
 
     @property
     def statement(self) -> ReadyStatement:
