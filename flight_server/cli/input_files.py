@@ -386,7 +386,7 @@ def _csv_batches(
             if not has_infinity and any(map(_has_infinity, batch.columns)):
                 # Arrow reads numbers that are too large so.
                 has_infinity = True
-                misfit = _misfit(file, _floating(given), _floating(inferred))
+                misfit = _misfit(file, _floating_columns(given), _floating_columns(inferred))
                 if misfit is not None:
                     raise misfit
             yield _with_read_blobs(batch)
@@ -400,7 +400,7 @@ def _has_infinity(column: pa.Array) -> bool:
     return pa.types.is_floating(column.type) and bool(pc.any(pc.is_inf(column)).as_py())
 
 
-def _floating(types: Mapping[str, pa.DataType]) -> dict[str, pa.DataType]:
+def _floating_columns(types: Mapping[str, pa.DataType]) -> dict[str, pa.DataType]:
     return {name: arrow_type for name, arrow_type in types.items() if pa.types.is_floating(arrow_type)}
 
 

@@ -71,7 +71,7 @@ NESTED: Mapping[str, Callable[[int, str], str]] = {
     ),
     "memberships": lambda queries, where: (
         "SELECT song FROM plays p WHERE "
-        + repeated("p.song IN (SELECT c.song FROM charts c WHERE c.rank > {i})", queries, " AND ")
+        + written_pieces("p.song IN (SELECT c.song FROM charts c WHERE c.rank > {i})", queries, " AND ")
         + f" AND {where}"
     ),
     "left joins in a chain": lambda joins, where: (
@@ -89,13 +89,13 @@ NESTED: Mapping[str, Callable[[int, str], str]] = {
     ),
     "readers of a common table": lambda readers, where: (
         "WITH z AS (FROM plays) SELECT count(*) FROM z p "
-        + repeated("JOIN z z{i} USING (song)", readers, " ")
+        + written_pieces("JOIN z z{i} USING (song)", readers, " ")
         + f" WHERE {where}"
     ),
 }
 
 
-def repeated(piece: str, times: int, separator: str) -> str:
+def written_pieces(piece: str, times: int, separator: str) -> str:
     return separator.join(piece.replace("{i}", str(number)) for number in range(times))
 
 
@@ -103,7 +103,7 @@ def statement(clauses: Mapping[str, str], pieces: int, joins: str = "") -> str:
     """A SELECT from three tables, with clauses that have a piece many times."""
     separators = {"WHERE": " AND ", "HAVING": " AND "}
     written = {
-        clause: f"{clause} {repeated(piece, pieces, separators.get(clause, ', '))}"
+        clause: f"{clause} {written_pieces(piece, pieces, separators.get(clause, ', '))}"
         for clause, piece in clauses.items()
     }
     if "HAVING" in written:
@@ -146,11 +146,11 @@ def test_planning_grows_with_the_square_of_joins(join: str) -> None:
     pieces = [(clause, piece) for clause, those in PIECES.items() for piece in those if clause != "GROUP BY"]
     for clause, piece in random.sample(pieces, PARTNERS):
         few, many = (
-            statement({clause: piece}, count, repeated(join, count, " ")) for count in (4, 4 * TIMES)
+            statement({clause: piece}, count, written_pieces(join, count, " ")) for count in (4, 4 * TIMES)
         )
         assert growth(few, many) < MOST_GROWTH_OF_JOINS, piece
         short, long = (
-            statement({clause: piece}, count, repeated(join, 4, " ")) for count in (25, 25 * TIMES)
+            statement({clause: piece}, count, written_pieces(join, 4, " ")) for count in (25, 25 * TIMES)
         )
         assert growth(short, long) < MOST_GROWTH, piece
 
@@ -158,6 +158,6 @@ def test_planning_grows_with_the_square_of_joins(join: str) -> None:
 @pytest.mark.parametrize("shape", NESTED)
 def test_planning_grows_with_conditions_on_what_is_nested(shape: str) -> None:
     for condition in ("p.song <> {i}", "(p.song < {i} OR p.song > 9)"):
-        few, many = repeated(condition, 25, " AND "), repeated(condition, 25 * TIMES, " AND ")
+        few, many = written_pieces(condition, 25, " AND "), written_pieces(condition, 25 * TIMES, " AND ")
         assert growth(NESTED[shape](4, few), NESTED[shape](4, many)) < MOST_GROWTH
         assert growth(NESTED[shape](4, few), NESTED[shape](4 * TIMES, few)) < MOST_GROWTH_OF_JOINS
