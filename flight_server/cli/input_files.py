@@ -448,11 +448,9 @@ def _csv_error(
             f"{quantity(int(short[1]), 'column')}."
         )
     if not _is_too_long(error):
-        # Read as text, the file fails again at what is no text in UTF-8, or where it is damaged.
-        with suppress(pa.ArrowInvalid, OSError):
-            misfit = _misfit(file, given, inferred)
-            if misfit is not None:
-                return misfit
+        misfit = _misfit(file, given, inferred)
+        if misfit is not None:
+            return misfit
     return _no_csv(file, error)
 
 
@@ -470,11 +468,14 @@ def _is_too_long(error: pa.ArrowInvalid) -> bool:
 def _misfit(
     file: Path, given: Mapping[str, pa.DataType], inferred: Mapping[str, pa.DataType]
 ) -> InvalidInput | None:
-    """Find the first value that does not fit its column's type: read the file once more, as text."""
+    """Find the first value that does not fit its column's type: read the file once more, as text. None where
+    that fails before, at a row of other columns or of no text: whoever reads the file for its rows is told.
+    """
     rows = 0
     names = _csv_names(file)
     watch = _RowWatch(len(names))
-    with _LongerFile(file, watch.bytes_behind()) as content:
+    content = _LongerFile(file, watch.bytes_behind())
+    with suppress(pa.ArrowInvalid), watch.in_silence(), content:
         for batch in _csv_reader(content, dict.fromkeys(names, pa.string()), watch):
             for name, arrow_type in {**inferred, **given}.items():
                 if name not in names:

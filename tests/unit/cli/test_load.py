@@ -245,6 +245,25 @@ def test_csv_has_one_word_for_null(tmp_path: Path, changelog: Changelog) -> None
     assert [repr(row["x"]) for row in found] == ["nan", "1.5", "None", "nan"]
 
 
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (b"200000,1.5,a,7", "row 200,000: 4 values for 3 columns"),
+        (b"200000,1.5,\xe9", "cannot be read as csv: .*invalid UTF8 data"),
+        (b'200000,1.5,"a', "row 200,000: a quotation mark is never closed"),
+    ],
+)
+def test_a_csv_row_that_is_wrong_behind_infinity(
+    tmp_path: Path, changelog: Changelog, row: bytes, message: str
+) -> None:
+    file = tmp_path / "a.csv"
+    rows = b"".join(b"%d,1.5,a\n" % number for number in range(2, 200_000))
+    file.write_bytes(b"id,x,s\n1,inf,a\n" + rows + row + b"\n")
+    with pytest.raises(InvalidInput, match=rf"a\.csv.*{message}"):
+        load_file(changelog, file, LoadOptions("t", ["id"]))
+    assert changelog.definitions() == {}
+
+
 def test_csv_has_infinity_where_it_is_written(tmp_path: Path, changelog: Changelog) -> None:
     file = tmp_path / "a.csv"
     file.write_text("id,v\n 1, inf\n2 ,-Infinity \n3,+1e308\n4,\n")
