@@ -16,6 +16,7 @@ from engine.errors import InvalidInput, Unavailable, Unsupported
 from engine.scan import LIVE_COLUMN, NOTHING_HELD, Hold, ScanStatistics
 from engine.service import QueryService, Session
 from tests.support.memory_source import MemorySource
+from tests.support.processor_time import is_longer
 
 NOTHING_COUNTED = ScanStatistics(0, 0, 0, 0, 0, 0, 0, 0)
 
@@ -163,7 +164,7 @@ def test_what_is_refused_over_many_grouping_sets_is_refused_soon(engine: Engine)
     begun = time.process_time()
     with pytest.raises(InvalidInput):
         answer(engine, sql, blocks(1, live=False), stream=False)
-    assert time.process_time() - begun < 3
+    assert not is_longer(time.process_time() - begun, 3.0)
 
 
 def test_a_failure_without_a_kind_is_the_statements() -> None:
