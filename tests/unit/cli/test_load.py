@@ -803,6 +803,6 @@ def test_a_process_ends_while_a_csv_file_is_read_ahead(tmp_path: Path) -> None:
     )
     for _ in range(3):
         ended = subprocess.run(
-            [sys.executable, "-c", program, file], capture_output=True, text=True, check=False, timeout=30
+            [sys.executable, "-c", program, file], capture_output=True, text=True, check=False, timeout=120
         )
         assert (ended.returncode, ended.stdout, ended.stderr) == (0, "1\n", "")
