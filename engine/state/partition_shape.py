@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
-from engine.model.kinds import Session, order_column, time_column
+from engine.model.kinds import Session, Versioned, order_column, time_column
 from engine.model.schema import StoreDefinition, time_in_key
 from engine.model.sql_types import sql_type
 from engine.state.cache import ColumnCache
@@ -87,6 +87,12 @@ class Shape:
         """
         kind = self.definition.behaviour.kind
         return kind.start if isinstance(kind, Session) and self.time_column == kind.end else ""
+
+    @cached_property
+    def tombstones_have_time(self) -> bool:
+        """Whether tombstones are rows that stay, and go by their time as all others."""
+        kind = self.definition.behaviour.kind
+        return isinstance(kind, Versioned) and self.time_column == kind.valid_from
 
     @cached_property
     def order_column(self) -> str:

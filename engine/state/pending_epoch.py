@@ -96,7 +96,10 @@ class PendingEpoch:
         name, cutoff, fold = self._shape.time_column, self._cutoff, self._shape.fold
         has_time = name in rows.schema.names
         if cutoff is not None and has_time:
-            rows = drop_old_rows(rows, name, cutoff, self._shape.start_column)
+            shape = self._shape
+            rows = drop_old_rows(
+                rows, name, cutoff, shape.start_column, of_tombstones=shape.tombstones_have_time
+            )
         if fold is not None and rows.num_rows:
             rows = fold.fold(rows, stored)
         if cutoff is None or has_time or not is_whole:

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -67,18 +66,20 @@ def visible_versions(store: Store) -> Seen:
     found: Seen = {}
     for symbol in {symbol for symbol, _ in store}:
         history = sorted(at for other, at in store if other == symbol)
-        for at, following in pairwise([*history, None]):
-            row = store[symbol, at or 0]
-            assert at is not None
+        for at, following in zip(history, [*history[1:], None], strict=True):
+            row = store[symbol, at]
             tags = None if row.tags is None else list(row.tags)
             found[symbol, at] = (None, None, at) if row.is_tombstone else (row.price, tags, following)
     return found
 
 
+LEAST, GREATEST = -(1 << 63), (1 << 63) - 1
+EXTREMES = st.sampled_from([LEAST, LEAST + 1, LEAST + 2, -1, GREATEST - 1, GREATEST])
+"""Infinity is among them: DuckDB has it at the ends of 64 bits."""
 ROWS = st.builds(
     Row,
     st.sampled_from(["", "a", "b\x00"]),
-    st.integers(0, 12),
+    st.integers(0, 12) | st.integers(0, 12) | EXTREMES,
     st.none() | st.sampled_from([0.5, 1.0]),
     st.none() | st.lists(st.integers(0, 2), max_size=2).map(tuple),
     st.sampled_from([False, False, False, True]),
@@ -131,21 +132,30 @@ def test_any_cut_into_epochs_equals_a_recomputation(
     apply_in_epochs(definition, rows, steps, partial(batch_of, definition=definition), equals_a_recomputation)
 
 
-def expire(store: Store, cutoff: int | None) -> Store:
+def expire(store: Store, cutoff: int | None, column: str) -> Store:
     """The versions that are not past a cutoff; they go one by one with what they know of those
     behind them.
     """
-    stops = {key: row[2] for key, row in visible_versions(store).items()}
-    return {
-        key: row for key, row in store.items() if cutoff is None or stops[key] is None or stops[key] >= cutoff
-    }
+    ends = {key: row[2] for key, row in visible_versions(store).items()}
+    times = ends if column == "valid_to" else {key: row.at for key, row in store.items()}
+    return {key: row for key, row in store.items() if not is_old(times[key], cutoff)}
 
 
+def is_old(time: int | None, cutoff: int | None) -> bool:
+    return cutoff is not None and time is not None and time < cutoff
+
+
+@pytest.mark.parametrize("column", ["valid_to", "at"])
 @settings(max_examples=60)
 @given(
-    st.lists(st.tuples(st.lists(ROWS, max_size=4), st.none() | st.integers(0, 12)), min_size=1, max_size=8)
+    st.lists(
+        st.tuples(st.lists(ROWS, max_size=4), st.none() | st.integers(0, 12) | EXTREMES),
+        min_size=1,
+        max_size=8,
+    )
 )
 @example([([Row("a", 3, 1.0, None), Row("a", 5, 1.0, None, True), Row("a", 1, 0.5, None)], 6)])
+@example([([Row("a", 5, 1.0, None, True), Row("a", 7, 1.0, None, True)], 6)])
 @example(
     [
         ([Row("a", 1, 1.0, None), Row("a", 5, 0.5, None)], 6),
@@ -154,15 +164,17 @@ def expire(store: Store, cutoff: int | None) -> Store:
         ([], 10),
     ]
 )
-def test_versions_that_ended_before_the_cutoff_are_gone(commits: list[tuple[list[Row], int | None]]) -> None:
-    definition = define(Retention(10, "valid_to"))
+def test_versions_of_before_the_cutoff_are_gone(
+    column: str, commits: list[tuple[list[Row], int | None]]
+) -> None:
+    definition = define(Retention(10, column))
     expected: Store = {}
     cutoff: int | None = None
     with new_partition(definition) as store, new_partition(definition) as cut:
         for number, (rows, moved) in enumerate(commits, 1):
             cutoff = max((time for time in (cutoff, moved) if time is not None), default=None)
-            expected = expire(expected, cutoff)
-            expected = expire(expected | sort_by_key(rows), cutoff)
+            expected = expire(expected, cutoff, column)
+            expected = expire(expected | sort_by_key(rows), cutoff, column)
             batch = batch_of(rows, definition) if rows else None
             store.apply(Epoch(number), batch, cutoff=cutoff)
             cut.apply(Epoch(number), None if batch is None else cut_batch(batch), cutoff=cutoff)
