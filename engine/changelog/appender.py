@@ -22,7 +22,7 @@ from engine.changelog.commit import Commit, DataFile
 from engine.changelog.rows import partition_rows
 from engine.changelog.writer import Writer
 from engine.errors import InvalidInput, NotFound
-from engine.model.retention import cutoffs_of, microseconds_of_moment
+from engine.model.retention import Cutoffs, cutoffs_of, microseconds_of_moment
 from engine.model.schema import Epoch, StoreDefinition, StoreName
 
 
@@ -97,14 +97,15 @@ class StoreAppender:
             raise InvalidInput(f"replaced is a list of names of stores, and not the text {replaced!r}.")
         batch_name = "the batch" if batch_id is None else f"batch {batch_id}"
         placed = self._placed_rows(tables, tombstone_column, batch_name)
-        self._create_new_stores()
+        cutoffs = self._cutoffs(watermark)
+        self._create_new_stores(cutoffs)
         stores = [self._definition(name).name for name in replaced]
         return self._writer.append(
             placed,
             replaced=stores,
             query_id=query_id,
             batch_id=batch_id,
-            cutoffs=self._cutoffs(watermark),
+            cutoffs=cutoffs,
         )
 
     def stage(self, tables: Mapping[str, pa.Table | pa.RecordBatch]) -> DataFile:
@@ -145,8 +146,9 @@ class StoreAppender:
             Unavailable: The changelog cannot be reached; whether they were committed is not known.
             LimitExceeded: The disk is full; nothing was committed.
         """
-        self._create_new_stores()
-        return self._writer.commit(files, cutoffs=self._cutoffs(watermark))
+        cutoffs = self._cutoffs(watermark)
+        self._create_new_stores(cutoffs)
+        return self._writer.commit(files, cutoffs=cutoffs)
 
     def discard(self, files: Sequence[DataFile]) -> None:
         """Delete staged rows that are not to be committed.
@@ -156,7 +158,10 @@ class StoreAppender:
         """
         self._changelog.discard(self._writer.group, files)
 
-    def _create_new_stores(self) -> None:
+    def _create_new_stores(self, cutoffs: Cutoffs) -> None:
+        """Create what there is not yet, unless its first commit would be refused: nothing is left then."""
+        if self._new_stores:
+            self._writer.check_cutoffs(cutoffs)
         for name, definition in list(self._new_stores.items()):
             self._definitions[name] = self._changelog.create_store(definition)
             del self._new_stores[name]
@@ -189,7 +194,7 @@ class StoreAppender:
                 ) from error
         return placed
 
-    def _cutoffs(self, watermark: dt.datetime | None) -> Mapping[StoreName, int]:
+    def _cutoffs(self, watermark: dt.datetime | None) -> Cutoffs:
         passed = None if watermark is None else microseconds_of_moment(watermark)
         return cutoffs_of(self._definitions.values(), passed, time.time_ns() // 1000)
 

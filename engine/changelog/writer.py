@@ -342,14 +342,28 @@ class Writer:
             cutoffs=advance_cutoffs(empty.cutoffs, cutoffs),
             written=self._head.written + sum(file.size for file in files if file.slices),
         )
-        self._check_clocks(commit)
+        self._check_clocks(commit.cutoffs)
         stored = self._epochs.create(commit)
         if stored is not None:
             self._head = stored
             return stored
         return self._resolve_taken_epoch(commit)
 
-    def _check_clocks(self, commit: Commit) -> None:
+    def check_cutoffs(self, cutoffs: Cutoffs) -> None:
+        """See that no commit of now would be refused for a clock, or for what it lets go of; for who has
+        something to do before it commits.
+
+        Args:
+            cutoffs: As for `append`.
+
+        Raises:
+            InvalidInput: It would be.
+            Unavailable: The changelog cannot be reached.
+        """
+        with self._lock:
+            self._check_clocks(advance_cutoffs(self._head.cutoffs, cutoffs))
+
+    def _check_clocks(self, cutoffs: Cutoffs) -> None:
         """See that the time of a commit can be believed, and that it lets go of no rows because of an event
         of the future.
 
@@ -361,10 +375,10 @@ class Writer:
         if at - self._reading.at < SECONDS_BETWEEN_CLOCK_READINGS:
             with suppress(InvalidInput):
                 check_clock(now, self._reading.storage_time_at(at))
-                check_cutoffs(before, commit.cutoffs, self._reading.storage_time_at(at))
+                check_cutoffs(before, cutoffs, self._reading.storage_time_at(at))
                 return
         self._reading = _read_clock(self._epochs)
-        check_cutoffs(before, commit.cutoffs, self._reading.storage)
+        check_cutoffs(before, cutoffs, self._reading.storage)
 
     def _resolve_taken_epoch(self, commit: Commit) -> Commit:
         """The epoch has another commit: a newer writer's, or an earlier try of this writer's whose answer was

@@ -220,6 +220,20 @@ def test_rows_go_by_the_watermark_that_is_given(changelog: Changelog, sales: Pat
     assert 0 <= DAYS[1].timestamp() * 1e6 - commit.cutoffs[StoreName("t")] < DAY / 64
 
 
+def test_nothing_is_left_of_a_store_whose_first_load_has_a_watermark_of_the_future(
+    changelog: Changelog, sales: Path
+) -> None:
+    options = LoadOptions(
+        "t",
+        ["shop", "at"],
+        behaviour=BehaviourText(retention="1 day", retention_column="at"),
+        watermark=dt.datetime(9999, 12, 31, tzinfo=dt.UTC),
+    )
+    with pytest.raises(InvalidInput, match=r"the watermark lies in the future .* Nothing was committed"):
+        load_file(changelog, sales, options)
+    assert changelog.definitions() == {}
+
+
 def test_a_store_of_another_kind_is_left_alone(changelog: Changelog, sales: Path) -> None:
     load_file(changelog, sales, LoadOptions("t", ["shop"], behaviour=BehaviourText(order_by="at")))
     load_file(changelog, sales, LoadOptions("t", behaviour=BehaviourText(order_by="at")))
