@@ -190,9 +190,11 @@ def _canonical_column(
         try:
             column = cast_exactly(column, target)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            source = _type_name(rows.column(name).type)
+            if source == sql_type(target):
+                source = f"of Arrow's type {rows.column(name).type}"
             raise InvalidInput(
-                f"Store {definition.name}, {batch_name}: the column {name} is "
-                f"{_type_name(rows.column(name).type)} and holds values "
+                f"Store {definition.name}, {batch_name}: the column {name} is {source} and holds values "
                 f"that {sql_type(target)} cannot hold exactly; convert them first. The store is "
                 f"{definition.describe()}."
             ) from error

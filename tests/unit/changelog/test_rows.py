@@ -133,6 +133,15 @@ def test_values_that_would_change_are_refused(
         partition_rows(store, pa.table({"k": [0], "v": pa.array(values, source)}))
 
 
+def test_a_type_that_has_the_name_of_the_columns_is_called_as_arrow_does() -> None:
+    store = define_store("typed", pa.schema([("k", pa.int64()), ("v", pa.timestamp("us"))]), ["k"])
+    moments = pa.array([1], pa.timestamp("ns"))
+    with pytest.raises(
+        InvalidInput, match=r"v is of Arrow's type timestamp\[ns\] and holds values that TIMESTAMP cannot"
+    ):
+        partition_rows(store, pa.table({"k": [0], "v": moments}))
+
+
 @pytest.mark.parametrize(
     ("target", "source"),
     [
