@@ -130,8 +130,12 @@ class ColumnNames:
 
     def _reserved_columns(self, bound: BoundStatement, text: str, deadline: Deadline) -> set[str]:
         """The columns of its stores, in small letters, that a text has as words and SQL has, too."""
+        assert bound.tree is not None
         words = set(_WORD.findall(fold(text)))
         columns = {fold(name) for reference in bound.references for name in reference.definition.schema.names}
+        if _is_migrated(bound):
+            # Any name may be that of a column at another epoch.
+            columns |= {fold(name.name) for name in bound.tree.find_all(exp.Identifier)}
         return {
             word
             for word in words & columns
@@ -191,11 +195,16 @@ def _is_final(failure: Failure, bound: BoundStatement) -> bool:
     if failure.subtype == "MISSING_ENTRY":
         return failure.entry not in ("", "Table", "Schema", "Catalog")
     reads_history = any(reference.table[0] == HISTORY for reference in bound.references)
-    # At another epoch a migrated store has other columns, for which the text may be right.
-    is_migrated = any(reference.definition.amendment for reference in bound.references)
-    if bound.parameters or bound.list_schemas or reads_history or is_migrated:
+    if bound.parameters or bound.list_schemas or reads_history or _is_migrated(bound):
         return False
     return failure.kind in ("binder", "catalog") and failure.subtype != "COLUMN_NOT_FOUND"
+
+
+def _is_migrated(bound: BoundStatement) -> bool:
+    """Whether a store that a text reads has other columns at another epoch, for which the text may be
+    right.
+    """
+    return any(reference.definition.amendment for reference in bound.references)
 
 
 def _tables(bound: BoundStatement) -> Mapping[str, pa.Schema] | None:

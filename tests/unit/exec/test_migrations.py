@@ -344,6 +344,38 @@ def test_literals_mean_at_an_epoch_what_they_meant_then(
             rows(lone.service, sql)
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT at FROM plays",
+        "SELECT max(at) AS m, count(*) AS c FROM plays GROUP BY at",
+        "SELECT song FROM plays WHERE at = 5 AND song < 3",
+        "SELECT song, at FROM plays WHERE song = 2",
+    ],
+)
+@pytest.mark.parametrize("change", [{"rename": ["at=moment"]}, {"drop": ["at"]}], ids=min)
+def test_a_name_that_is_a_word_of_sql_needs_no_quotation_marks_at_an_earlier_epoch(
+    changelog: Changelog, tmp_path: Path, sql: str, change: Any
+) -> None:
+    """DuckDB wants them, also where no column is called so any more."""
+    held = FollowerOptions(poll_seconds=0.01, retention_seconds=3600.0)
+    with lone_host(changelog, tmp_path / "data", held) as lone:
+        migrate(lone.changelog, add=["at BIGINT DEFAULT 5"])
+        before = lone.append(1)
+        prepared, expected = lone.service.prepare(sql), rows(lone.service, sql)
+        assert expected
+        migrate(lone.changelog, **change)
+        lone.append(2)
+        earlier = Session(read_point=ReadPoint(as_of={GROUP: AsOfEpoch(before)}))
+        assert rows(lone.service, sql, session=earlier) == expected
+        assert rows(lone.service, f"{sql} AS OF EPOCH {before}") == expected
+        with execute_prepared(lone.service, prepared) as result:
+            assert result.metadata.epochs == {GROUP: before}
+            assert sorted(result.read_all().to_pylist(), key=str) == expected
+        with pytest.raises(NotFound, match="at"):
+            rows(lone.service, sql)
+
+
 def test_a_statement_prepared_before_a_switch_goes_on_or_is_refused(lone: Lone) -> None:
     lone.append(1)
     whole, part = lone.service.prepare("FROM plays"), lone.service.prepare("SELECT song FROM plays")
