@@ -27,7 +27,12 @@ from engine.model.kinds import (
     time_of,
 )
 from engine.model.names import fold
-from engine.model.sql_types import canonical_type, parse_sql_type, sql_type
+from engine.model.sql_types import (
+    canonical_type,
+    check_names_within,
+    parse_sql_type,
+    sql_type,
+)
 
 StoreName = NewType("StoreName", str)
 GroupName = NewType("GroupName", str)
@@ -167,14 +172,14 @@ class StoreDefinition:
         document = _parse_document(data)
         try:
             schema = pa.schema([pa.field(c["name"], parse_sql_type(c["type"])) for c in document["columns"]])
-            definition = define_store(
+            definition = _complete_definition(
                 document["name"],
                 schema,
                 document["key"],
-                partition_by=document["partition_by"],
-                partitions=document["partitions"],
-                group=document["group"],
-                behaviour=Behaviour.from_document(document),
+                document["partition_by"],
+                document["partitions"],
+                document["group"],
+                Behaviour.from_document(document),
             )
             return (
                 definition
@@ -291,6 +296,24 @@ def define_store(
     Raises:
         InvalidInput: A name, column, key or number is not acceptable; the message says which and why.
     """
+    definition = _complete_definition(name, schema, key, partition_by, partitions, group, behaviour)
+    try:
+        check_names_within(pa.struct(list(definition.row_schema)))
+    except InvalidInput as error:
+        raise InvalidInput(f"Store {name}: {error.message}") from error
+    return definition
+
+
+def _complete_definition(
+    name: str,
+    schema: pa.Schema,
+    key: Sequence[str],
+    partition_by: Sequence[str] | None,
+    partitions: int,
+    group: str | None,
+    behaviour: Behaviour,
+) -> StoreDefinition:
+    """What `define_store` makes. Stores that are there may have names that new ones may not."""
     check_name("store", name)
     check_name("store group", group if group is not None else name)
     whole_key = key_with_time(behaviour.kind, key) if not isinstance(key, str) else key

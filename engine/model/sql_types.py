@@ -133,6 +133,25 @@ def canonical_type(arrow_type: pa.DataType, depth: int = 0) -> pa.DataType:
     )
 
 
+def check_names_within(arrow_type: pa.DataType) -> None:
+    """Whether the fields of all structs in a type have names that statements can say: for DuckDB a field
+    without a name is `element1`, and a NUL ends a name, so that two of them become one.
+
+    Args:
+        arrow_type: A type that `canonical_type` returned.
+
+    Raises:
+        InvalidInput: One has not.
+    """
+    for place in range(arrow_type.num_fields):
+        field = arrow_type.field(place)
+        if "\0" in field.name:
+            raise InvalidInput(f"The name {field.name!r} has a NUL, which ends it elsewhere: rename it.")
+        if not field.name and pa.types.is_struct(arrow_type):
+            raise InvalidInput("A field of a struct has no name.")
+        check_names_within(field.type)
+
+
 def _decimal(arrow_type: pa.DataType, depth: int) -> pa.DataType:
     if arrow_type.precision > MAX_DECIMAL_DIGITS or not 0 <= arrow_type.scale <= arrow_type.precision:
         raise InvalidInput(

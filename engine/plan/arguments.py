@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from engine.errors import InvalidInput
 from engine.model.quantities import quantity
-from engine.model.sql_types import canonical_type, sql_type
+from engine.model.sql_types import canonical_type, check_names_within, sql_type
 from engine.sql.bind import BoundStatement
 from engine.sql.parameters import ParameterSlot
 
@@ -170,6 +170,7 @@ def _instants(slot: ParameterSlot, value: Any) -> Any:
 def _canonical_value(slot: ParameterSlot, value: pa.Scalar) -> pa.Scalar:
     try:
         arrow_type = canonical_type(value.type)
+        check_names_within(arrow_type)
         return value if value.type == arrow_type else pc.cast(value, arrow_type)
     except InvalidInput as error:
         raise InvalidInput(f"Parameter {slot.name}: {error.message}") from error

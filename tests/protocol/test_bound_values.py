@@ -180,6 +180,16 @@ def test_adbc_is_told_the_columns_that_come(
         assert cursor.fetch_arrow_table().schema.field("x").type == expected
 
 
+def test_a_struct_without_a_name_of_a_field_is_refused(uri: str) -> None:
+    unnamed = pa.array([[{"": 1}]], pa.list_(pa.struct([("", pa.int64())])))
+    with (
+        flight_sql.connect(uri, autocommit=True) as connection,
+        connection.cursor() as cursor,
+        pytest.raises(Error, match="Parameter 1: A field of a struct has no name"),
+    ):
+        cursor.execute("SELECT ? AS x", pa.record_batch([unnamed], ["1"]))
+
+
 def json_value(value: pa.Scalar) -> Any:
     plain = value.as_py()
     if isinstance(plain, Decimal):

@@ -98,12 +98,13 @@ def test_jdbc_has_all_metadata_that_tools_ask_for(uri: str) -> None:
 
 @pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
 def test_values_are_read_as_the_docs_say(uri: str, zone: str) -> None:
-    """The driver's other ways shift times by the machine's zone, and take unsigned integers for signed ones. A
-    Statement has each column of an empty result twice.
+    """The driver's other ways shift times by the machine's zone, take unsigned integers for signed ones, and
+    have no dates beyond the year 9999. A Statement has each column of an empty result twice.
     """
     answer = subprocess.run(java_command(READINGS, uri, zone), capture_output=True, check=False, timeout=120)
     assert answer.stdout.decode() == (
         "18446744073709551615 200 2024-05-17 2024-05-17 00:30:15.123456 2024-05-17T00:30:15.123456 "
-        '2024-05-17T10:30:15Z 10:11:12.5 [1,2] ["2024-05-17"]\n'
+        '2024-05-17T10:30:15Z 10:11:12.5 [1,2] ["2024-05-17"] 18446744073709551560 false infinity '
+        '["18446744073709551615"]\n'
         "2 false\n"
     ), answer.stderr.decode()

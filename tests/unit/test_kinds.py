@@ -54,6 +54,28 @@ def test_a_definition_reads_back(name: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        (("a\0b", pa.int8()), r"Store odd: The name 'a\\x00b' has a NUL"),
+        (("s", pa.struct([("a\0b", pa.int8())])), r"Store odd: The name 'a\\x00b' has a NUL"),
+        (("s", pa.struct([("", pa.int8())])), "Store odd: A field of a struct has no name"),
+        (("s", pa.map_(pa.int8(), pa.list_(pa.struct([("", pa.int8())])))), "has no name"),
+        (("s", pa.dictionary(pa.int8(), pa.struct([("", pa.int8())]))), "has no name"),
+    ],
+)
+def test_names_that_statements_cannot_say_are_refused(column: tuple[str, pa.DataType], message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        define_store("odd", pa.schema([("k", pa.int64()), column]), ["k"])
+
+
+def test_a_store_that_has_such_names_is_read_all_the_same() -> None:
+    text = define("key_value").to_json().replace(b'"BIGINT"', rb'"STRUCT(\"\" BIGINT, \"a\u0000b\" BIGINT)"')
+    assert StoreDefinition.from_json(text).schema.field("n").type == pa.struct(
+        [("", pa.int64()), ("a\0b", pa.int64())]
+    )
+
+
+@pytest.mark.parametrize(
     ("name", "key", "visible", "stored"),
     [
         ("key_value", ("k",), ["k", "at", "n"], ["k", "at", "n"]),
