@@ -66,7 +66,6 @@ _TOO_LARGE = "a number of 2^127 or more cannot be sent"
 DIFFERENT = {
     "SELECT (1,) AS v": "a bracket, no row",
     "SELECT OPERATOR(-) 2 AS v": _UNKNOWN_FORM,
-    "SELECT 1::FLOAT(3) AS v": _UNKNOWN_FORM,
     "SELECT n FROM t ORDER BY n ASCENDING": _UNKNOWN_FORM,
     "; SELECT a FROM t": _UNKNOWN_FORM,
     "WITH x AS (SELECT 1), SELECT * FROM x": _UNKNOWN_FORM,
@@ -260,3 +259,22 @@ def test_what_is_refused_beside_them_has_its_place(service: QueryService, sql: s
     assert isinstance(found, InvalidInput)
     assert found.position is not None
     assert (found.position.line, found.position.column) == (1, place + 1)
+
+
+def test_every_type_of_the_engine_begins_literals(
+    service: QueryService, plain: duckdb.DuckDBPyConnection
+) -> None:
+    names = [name for (name,) in plain.execute("SELECT DISTINCT type_name FROM duckdb_types()").fetchall()]
+    values = ("5", "true", "2024-01-01", "10:00:00", "5f8a1c62-93d3-4e0f-8a3e-7d1b0c1d2e3f", "POINT (1 2)")
+    begun = set()
+    for name in names:
+        for value in values:
+            statement = f"SELECT {name} '{value}'::VARCHAR AS v, [{name} '{value}'] IS NULL AS n"
+            try:
+                expected = plain.execute(statement).fetchall()
+            except duckdb.Error:
+                continue
+            (row,) = service.execute(statement).read_all().to_pylist()
+            assert [tuple(row.values())] == expected, statement
+            begun.add(name)
+    assert {"uint8", "timestamptz_ns", "oid", "varchar"} <= begun

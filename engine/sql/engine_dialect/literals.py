@@ -24,12 +24,17 @@ _TWO_WORDS = {
     ("DOUBLE", "PRECISION"): TokenType.DOUBLE,
     ("CHAR", "VARYING"): TokenType.VARCHAR,
     ("CHARACTER", "VARYING"): TokenType.VARCHAR,
+    ("BIT", "VARYING"): TokenType.BIT,
 }
 """Words that are one token for the parser, if no comment stands between."""
 _FIRST_WORDS = frozenset(
-    {TokenType.VAR, TokenType.PARTITION, TokenType.DOUBLE, TokenType.CHAR, TokenType.TEXT}
+    {TokenType.VAR, TokenType.PARTITION, TokenType.DOUBLE, TokenType.CHAR, TokenType.TEXT, TokenType.BIT}
 )
 """As which the first of them is read alone."""
+_NAMED_TYPES = frozenset(
+    {"UINT8", "UINT16", "UINT32", "UINT64", "TIMESTAMPTZ_NS", "GUID", "OID", "VARINT", "INTEGRAL"}
+)
+"""Types of DuckDB's that are names like others for the parser."""
 _SECOND_OF_TWO = frozenset({TokenType.VAR, TokenType.L_BRACE})
 UNITS = frozenset(
     """
@@ -80,7 +85,11 @@ def _literal(tokens: Sequence[Token], place: int) -> tuple[list[Token], int] | N
             return [token_over(_LITERALS[letter], following.text, token, following)], place + 2
         if kind is TokenType.STRING:
             return _joined_strings(tokens, place)
-        if kind is TokenType.JSON or (kind is TokenType.INTERVAL and not _has_unit(tokens, place)):
+        if (
+            kind is TokenType.JSON
+            or _names_type(token)
+            or (kind is TokenType.INTERVAL and not _has_unit(tokens, place))
+        ):
             return _cast(following, token), place + 2
     elif following.token_type in _SECOND_OF_TWO:
         return _two_tokens(tokens, place)
@@ -131,6 +140,10 @@ def _joined_strings(tokens: Sequence[Token], place: int) -> tuple[list[Token], i
     return [token_over(TokenType.STRING, text, tokens[place], tokens[end - 1])], end
 
 
+def _names_type(token: Token) -> bool:
+    return token.token_type is TokenType.VAR and token.text.upper() in _NAMED_TYPES
+
+
 def _has_unit(tokens: Sequence[Token], place: int) -> bool:
     """Whether a unit follows the string behind the INTERVAL at a place."""
     return place + 2 < len(tokens) and fold(tokens[place + 2].text).removesuffix("s") in UNITS
@@ -138,7 +151,7 @@ def _has_unit(tokens: Sequence[Token], place: int) -> bool:
 
 def _cast(value: Token, to: Token) -> list[Token]:
     """`INTERVAL '1.5 days'` as a cast: the parser makes `'1.5' DAYS` of it, which DuckDB rounds. It takes
-    `JSON '…'` for the function, which leaves blanks out.
+    `JSON '…'` for the function, which leaves blanks out, and `UINT8 '5'` for a column.
     """
     return [
         token_near(TokenType.VAR, "CAST", to),

@@ -69,6 +69,8 @@ def _type_text(otherwise: _Write, writer: Generator, node: exp.DataType) -> str:
     if node.this is exp.DataType.Type.NULL:
         return '"NULL"'  # the type, as that of an empty list, whose name is no word
     text = otherwise(writer, node)
+    if text.startswith("REAL("):
+        return f"FLOAT{text.removeprefix('REAL')}"  # its digits say whether it is a DOUBLE
     is_tuple = node.this is exp.DataType.Type.STRUCT and any(
         isinstance(each, exp.DataType) for each in node.expressions
     )
