@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from decimal import Decimal
 from typing import Any, NoReturn
 
 from sqlalchemy import exc, types
@@ -39,6 +41,16 @@ class LivestateCompiler(compiler.SQLCompiler):
 
     def _on(self, columns: Any, **kw: Any) -> str:
         return f"ON ({', '.join(self.process(each, **kw) for each in columns)})"
+
+    def render_literal_value(self, value: Any, type_: Any) -> str:
+        """A value in the text. What is not finite would be a name, and a decimal with an exponent is a number
+        of floating point.
+        """
+        if isinstance(value, float | Decimal) and not math.isfinite(value):
+            return f"CAST('{value}' AS DOUBLE)"
+        if isinstance(value, Decimal):
+            return f"{value:f}"
+        return super().render_literal_value(value, type_)
 
     def visit_empty_set_expr(self, element_types: Any, **kw: Any) -> str:
         """What stands in the brackets of `IN :values` where there are none."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -179,6 +180,10 @@ def test_values_are_written_into_a_statement(engine: sa.Engine) -> None:
             assert answer(sa.select(typed.c.id).where(typed.c[name] == row[name])) == [1], name
         for value in (b"", b"'", b"\\x41", b"\\", "é".encode(), bytes(range(256))):
             assert answer(sa.select(sa.literal(value))) == [value]
+        for number in (math.inf, -math.inf, 5e-324, -0.0, Decimal("Infinity")):
+            assert answer(sa.select(sa.cast(number, sa.Double))) == [number], number
+        assert answer(sa.select(sa.func.isnan(sa.literal(math.nan)))) == [True]
+        assert answer(sa.select(sa.literal(10**30 + 1) == Decimal("1E+30"))) == [False]
 
 
 def test_time_spans_are_added_and_told(engine: sa.Engine) -> None:
