@@ -260,8 +260,8 @@ def _rows(plan: ReadPlan, share: Share, options: ReaderOptions) -> Iterator[pa.R
     if isinstance(refusal, HostLostError):
         raise refusal
     raise Unavailable(
-        f"{refusal.message} Hosts keep the epoch of a frame that is used at least once a minute: load it "
-        "anew."
+        f"{refusal.message} Hosts keep the epoch of a frame that is used at least once a minute, unless they "
+        "restart: load it anew."
     )
 
 
