@@ -134,7 +134,7 @@ def canonical_type(arrow_type: pa.DataType, depth: int = 0) -> pa.DataType:
 
 
 def check_names_within(arrow_type: pa.DataType) -> None:
-    """Whether the fields of all structs in a type have names that statements can say: for DuckDB a field
+    """See that the fields of all structs in a type have names that statements can say: for DuckDB a field
     without a name is `element1`, and a NUL ends a name, so that two of them become one.
 
     Args:

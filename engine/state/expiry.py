@@ -64,7 +64,7 @@ def _old_rows(entry: LiveSegment, column: int, name: str, cutoff: int) -> Rows:
 
 
 def drop_old_rows(
-    rows: pa.RecordBatch, name: str, cutoff: int, start: str = "", *, of_tombstones: bool = False
+    rows: pa.RecordBatch, name: str, cutoff: int, start: str = "", *, drop_tombstones: bool = False
 ) -> pa.RecordBatch:
     """Rows that are not older than a cutoff.
 
@@ -73,14 +73,14 @@ def drop_old_rows(
         name: The column with the times.
         cutoff: Microseconds since 1970 UTC.
         start: As `Shape.start_column`.
-        of_tombstones: As `Shape.tombstones_have_time`; otherwise tombstones are all kept, as what they have
-            there means nothing.
+        drop_tombstones: As `Shape.tombstones_have_time`; otherwise tombstones are all kept, as what they
+            have there means nothing.
     """
     old = _is_old(rows.column(name), cutoff)
     if start:
         old |= rows.column(name).is_null().to_numpy(zero_copy_only=False)
         old &= _is_old(rows.column(start), cutoff)
-    if TOMBSTONE_COLUMN in rows.schema.names and not of_tombstones:
+    if TOMBSTONE_COLUMN in rows.schema.names and not drop_tombstones:
         old &= ~rows.column(TOMBSTONE_COLUMN).to_numpy(zero_copy_only=False)
     return rows.filter(pa.array(~old)) if old.any() else rows
 

@@ -98,7 +98,7 @@ class PendingEpoch:
         if cutoff is not None and has_time:
             shape = self._shape
             rows = drop_old_rows(
-                rows, name, cutoff, shape.start_column, of_tombstones=shape.tombstones_have_time
+                rows, name, cutoff, shape.start_column, drop_tombstones=shape.tombstones_have_time
             )
         if fold is not None and rows.num_rows:
             rows = fold.fold(rows, stored)
