@@ -27,12 +27,7 @@ from engine.model.kinds import (
     time_of,
 )
 from engine.model.names import fold
-from engine.model.sql_types import (
-    canonical_type,
-    check_names_within,
-    parse_sql_type,
-    sql_type,
-)
+from engine.model.sql_types import canonical_type, check_names_within, parse_sql_type, sql_type
 
 StoreName = NewType("StoreName", str)
 GroupName = NewType("GroupName", str)

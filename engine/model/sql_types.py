@@ -148,7 +148,7 @@ def check_names_within(arrow_type: pa.DataType) -> None:
         if "\0" in field.name:
             raise InvalidInput(f"The name {field.name!r} has a NUL, which ends it elsewhere: rename it.")
         if not field.name and pa.types.is_struct(arrow_type):
-            raise InvalidInput("A field of a struct has no name.")
+            raise InvalidInput("A field of a struct has no name: give it one.")
         check_names_within(field.type)
 
 

@@ -540,7 +540,7 @@ FRAMES = (
     "ORDER BY b ROWS BETWEEN 9000 PRECEDING AND 9000 FOLLOWING EXCLUDE TIES",
 )
 MOST_OVERTIME_SECONDS = 1.0
-"""Likewise."""
+"""Of the processor's time on a usual machine."""
 
 
 def test_windows_that_nothing_interrupts_for_long_are_known(plain: duckdb.DuckDBPyConnection) -> None:
