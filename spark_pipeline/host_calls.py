@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -73,11 +73,15 @@ class ReaderConnection:
         host: How it is reached.
         timeout_seconds: How long hosts may take for a statement; None: as long as they allow.
 
+    Attributes:
+        uri: The host.
+
     Raises:
         InvalidInput: The address is none.
     """
 
     def __init__(self, host: ConnectionOptions, timeout_seconds: float | None) -> None:
+        self.uri = host.uri
         self._connection = Connection(replace(host, call_seconds=CALL_SECONDS))
         self._statement_seconds = (timeout_seconds or HOST_SECONDS) + MARGIN_SECONDS
 
@@ -117,7 +121,7 @@ class ReaderConnection:
         """
         self._connection.act("livestate.hold", json.dumps({"epochs": epochs, "seconds": seconds}).encode())
 
-    def rows(self, ticket: bytes) -> Iterator[pa.RecordBatch]:
+    def rows(self, ticket: bytes) -> Generator[pa.RecordBatch, None, None]:
         """Read rows.
 
         Args:

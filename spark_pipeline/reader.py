@@ -22,7 +22,7 @@ from engine.errors import InvalidInput, LivestateError, Unavailable, Unsupported
 from engine.model.sql_types import quote_identifier
 from flight_server.client.connection import HostLostError
 from spark_pipeline import lease, python_workers
-from spark_pipeline.host_calls import HOST_SECONDS, ReaderConnection, ReadPlan, Share
+from spark_pipeline.host_calls import HOST_SECONDS, ReaderConnection, ReadPlan
 from spark_pipeline.reader_options import ReaderOptions, parse_options
 from spark_pipeline.settings import PUSHDOWN_SETTING
 from spark_pipeline.type_mapping import spark_schema
@@ -159,8 +159,8 @@ class LiveStateReader(DataSourceReader):
         expected = to_arrow_schema(self._schema, timezone="UTC")
         places = self._places(partition.plan.schema)
         try:
-            with lease.keep_renewing(partition.plan, self._options):
-                for batch in _rows(partition.plan, partition.plan.shares[partition.number], self._options):
+            with lease.Lease(partition.plan, self._options) as kept:
+                for batch in _rows(partition, self._options, kept):
                     yield _fit_types(batch, expected, places)
         except LivestateError as error:
             _refuse(error)
@@ -235,9 +235,11 @@ def _fetch_plan(options: ReaderOptions, command: dict[str, object]) -> ReadPlan:
     raise refusal
 
 
-def _rows(plan: ReadPlan, share: Share, options: ReaderOptions) -> Iterator[pa.RecordBatch]:
-    """The rows of a share, from the first host that gives any."""
+def _rows(partition: StorePartition, options: ReaderOptions, kept: lease.Lease) -> Iterator[pa.RecordBatch]:
+    """The rows of a partition, from the first host that gives any."""
     refusal: Unavailable | None = None
+    plan = partition.plan
+    share = plan.shares[partition.number]
     for uri in share.uris:
         begun = False
         try:
@@ -245,7 +247,7 @@ def _rows(plan: ReadPlan, share: Share, options: ReaderOptions) -> Iterator[pa.R
                 # Says in no time whether the host is there and has the epochs, and that they are still
                 # needed.
                 host.hold(plan.epochs, lease.LEASE_SECONDS)
-                for batch in host.rows(share.ticket):
+                for batch in kept.rows_of(uri, host.rows(share.ticket)):
                     begun = True
                     yield batch
         except Unavailable as error:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import closing
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import ExitStack, closing
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
@@ -29,8 +29,8 @@ from engine.replica.group_reporter import GroupReporter
 from flight_server.client.connection import Connection
 from flight_server.client.connection_options import ConnectionOptions
 from flight_server.host.host import HostOptions
-from spark_pipeline import LiveStateSource, lease, register
-from spark_pipeline.host_calls import ReadPlan, Share
+from spark_pipeline import LiveStateSource, host_calls, lease, register
+from spark_pipeline.host_calls import ReaderConnection, ReadPlan, Share
 from spark_pipeline.reader import LiveStateReader, StorePartition
 from spark_pipeline.reader_options import ReaderOptions, parse_options
 from spark_pipeline.type_mapping import spark_schema
@@ -452,6 +452,41 @@ def test_a_host_that_drains_is_passed_over(spark: SparkSession, processes: HostP
                 load(spark, processes["a"].uri, store="negatives")
         finally:
             first.act("livestate.drain", b'{"do": "end"}')
+
+
+def test_another_replica_takes_the_place_of_a_frozen_host(
+    processes: HostProcesses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its connections stay open: without a look, the rows were waited for until their time was over."""
+    monkeypatch.setattr(lease, "RENEWAL_SECONDS", 0.1)
+    monkeypatch.setattr(host_calls, "CALL_SECONDS", 1.0)
+    by_uri = {host.uri: host for host in processes}
+    reader = LiveStateReader(
+        parse_options({"uri": ",".join(by_uri), "store": "accounts"}),
+        spark_schema(ACCOUNTS.schema),
+        is_whole=True,
+    )
+    first, *_ = reader.partitions()
+    assert isinstance(first, StorePartition)
+    expected = pa.Table.from_batches(reader.read(first))
+    lost, *others = first.plan.shares[0].uris
+    assert others
+    rows = ReaderConnection.rows
+    ended: list[str] = []
+
+    def freeze_and_read(connection: ReaderConnection, ticket: bytes) -> Generator[pa.RecordBatch, None, None]:
+        if connection.uri == lost:
+            frozen.enter_context(by_uri[lost].freeze())
+        try:
+            yield from rows(connection, ticket)
+        finally:
+            ended.append(connection.uri)
+
+    monkeypatch.setattr(ReaderConnection, "rows", freeze_and_read)
+    with ExitStack() as frozen:
+        assert pa.Table.from_batches(reader.read(first)) == expected
+        assert lost not in ended
+    processes.wait_until_whole()
 
 
 def test_another_replica_takes_the_place_of_a_lost_host(
