@@ -88,7 +88,7 @@ class Lease:
         """The rows of a host, for as long as it answers.
 
         Args:
-            uri: The host.
+            uri: The host, which has just answered.
             batches: Its rows, as they arrive. They are read in another thread, and closed there.
 
         Yields:
@@ -101,6 +101,7 @@ class Lease:
         # A host that is frozen, or whose machine is gone, breaks no connection, and nothing ends pyarrow's
         # wait for the first rows of a call. So a thread waits, and is left to itself if they do not come.
         reading = ThreadPoolExecutor(1, "livestate-rows")
+        self._unanswered[uri] = 0
         try:
             while True:
                 coming = reading.submit(next, batches, None)
