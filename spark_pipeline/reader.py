@@ -159,8 +159,8 @@ class LiveStateReader(DataSourceReader):
         expected = to_arrow_schema(self._schema, timezone="UTC")
         places = self._places(partition.plan.schema)
         try:
-            with lease.Lease(partition.plan, self._options) as kept:
-                for batch in _rows(partition, self._options, kept):
+            with lease.Lease(partition.plan, self._options) as task_lease:
+                for batch in _rows(partition, self._options, task_lease):
                     yield _fit_types(batch, expected, places)
         except LivestateError as error:
             _refuse(error)
@@ -235,7 +235,9 @@ def _fetch_plan(options: ReaderOptions, command: dict[str, object]) -> ReadPlan:
     raise refusal
 
 
-def _rows(partition: StorePartition, options: ReaderOptions, kept: lease.Lease) -> Iterator[pa.RecordBatch]:
+def _rows(
+    partition: StorePartition, options: ReaderOptions, task_lease: lease.Lease
+) -> Iterator[pa.RecordBatch]:
     """The rows of a partition, from the first host that gives any."""
     refusal: Unavailable | None = None
     plan = partition.plan
@@ -247,7 +249,7 @@ def _rows(partition: StorePartition, options: ReaderOptions, kept: lease.Lease) 
                 # Says in no time whether the host is there and has the epochs, and that they are still
                 # needed.
                 host.hold(plan.epochs, lease.LEASE_SECONDS)
-                for batch in kept.rows_of(uri, host.rows(share.ticket)):
+                for batch in task_lease.rows_of(uri, host.rows(share.ticket)):
                     begun = True
                     yield batch
         except Unavailable as error:

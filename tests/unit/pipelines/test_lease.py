@@ -57,8 +57,8 @@ def test_rows_of_a_host_that_does_not_answer_are_not_waited_for(monkeypatch: pyt
         finally:
             ended.set()
 
-    with Lease(plan_of(NOWHERE), OPTIONS) as kept:
-        coming = kept.rows_of(NOWHERE, rows())
+    with Lease(plan_of(NOWHERE), OPTIONS) as task_lease:
+        coming = task_lease.rows_of(NOWHERE, rows())
         assert next(coming) == ROW
         with pytest.raises(HostLostError, match=f"The host at {NOWHERE} does not answer any more"):
             next(coming)
@@ -76,8 +76,8 @@ def test_rows_that_nobody_wants_any_more_are_closed() -> None:
         finally:
             ended.set()
 
-    with Lease(plan_of(), OPTIONS) as kept:
-        coming = kept.rows_of(NOWHERE, rows())
+    with Lease(plan_of(), OPTIONS) as task_lease:
+        coming = task_lease.rows_of(NOWHERE, rows())
         assert next(coming) == ROW
         coming.close()
     assert ended.wait(PATIENCE_SECONDS)
@@ -88,5 +88,5 @@ def test_a_failure_of_reading_is_that_of_its_rows() -> None:
         yield ROW
         raise HostLostError("gone")
 
-    with Lease(plan_of(), OPTIONS) as kept, pytest.raises(HostLostError, match="gone"):
-        list(kept.rows_of(NOWHERE, rows()))
+    with Lease(plan_of(), OPTIONS) as task_lease, pytest.raises(HostLostError, match="gone"):
+        list(task_lease.rows_of(NOWHERE, rows()))
