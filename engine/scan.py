@@ -397,7 +397,7 @@ class StoreSource(Protocol):
 
         Args:
             stores: The stores.
-            epochs: Which epoch of a store group; the newest for groups that are not named.
+            epochs: The epoch of each store group that is read; None for the newest of all.
             partitions: Which partitions of a store, and to the view of it there are no others. All for stores
                 that are not named.
             shapes: What the stores are of which no partition is read; as they are at the newest epoch by
@@ -408,8 +408,8 @@ class StoreSource(Protocol):
             NotFound: A store does not exist (any more), or not at that epoch.
             BuildingError: A store is being built here, and cannot be read yet.
             Unavailable: A store has partitions that cannot be read here now, or an epoch is not there yet or
-                not retained any more, or has other rows than that of the given digest; the message names
-                them, and what is there.
+                not retained any more, or has other rows than that of the given digest, or a store is in a
+                group of which no epoch is given; the message names them, and what is there.
         """
 
     def hold(self, epochs: Mapping[GroupName, Epoch], seconds: float) -> None:

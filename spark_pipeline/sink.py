@@ -133,8 +133,10 @@ class LiveStateSink:
     ```python
     plays = events.groupBy("song_id").count()
     (plays.writeStream.outputMode("update")
-        .foreachBatch(LiveStateSink(changelog="file:///var/lib/livestate", store="plays", key=["song_id"],
-        partitions=8)) .option("checkpointLocation", "/var/lib/checkpoints/plays").start())
+        .foreachBatch(LiveStateSink(
+            changelog="file:///var/lib/livestate", store="plays", key=["song_id"], partitions=8))
+        .option("checkpointLocation", "/var/lib/checkpoints/plays")
+        .start())
     ```
 
     A batch is in its stores exactly once: what Spark runs again after a crash finds its commit, and nothing

@@ -10,10 +10,10 @@ import pyarrow as pa
 
 from engine.cluster.progress import progress_in_words
 from engine.cluster.reports import GroupReport, HostName, HostReport, HostStatus, StoreReport
+from engine.model.durations import MICROSECONDS_PER_SECOND
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreDefinitions
 from engine.scan import StoreStatus
 
-MICROSECONDS = 1_000_000
 MOST_NUMBERS = 8
 """Partitions that a problem names."""
 DRAINING = "draining"
@@ -107,7 +107,7 @@ def progress(group: GroupReport, newest: Epoch, now: int) -> dict[str, Any]:
         now: The time, microseconds since 1970 UTC.
     """
     since = _lacking_since(group, newest)
-    lag = 0.0 if since is None else max(0.0, (now - since) / MICROSECONDS) if since else None
+    lag = 0.0 if since is None else max(0.0, (now - since) / MICROSECONDS_PER_SECOND) if since else None
     return {"epoch": group.newest, "newest_epoch": max(newest, group.newest), "lag_seconds": lag}
 
 
@@ -221,7 +221,7 @@ def _status(
         group=definition.group,
         epoch=epoch,
         newest_epoch=max(newest, epoch),
-        lag_seconds=0.0 if behind is None else max(0.0, (now - behind) / MICROSECONDS),
+        lag_seconds=0.0 if behind is None else max(0.0, (now - behind) / MICROSECONDS_PER_SECOND),
         rows=count_once(store.rows for store, _ in holders),
         stored_rows=count_once(store.stored_rows for store, _ in holders),
         bytes=count_once(store.bytes for store, _ in holders),

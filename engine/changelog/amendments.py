@@ -35,6 +35,7 @@ from engine.changelog.layout import amendment_path
 from engine.changelog.objects import Objects
 from engine.changelog.snapshot import Snapshot, SnapshotPart
 from engine.errors import Corrupt, Unavailable
+from engine.model.durations import MICROSECONDS_PER_SECOND
 from engine.model.schema import MIGRATED_FORMAT, Epoch, GroupName, StoreDefinition, StoreName
 
 SECONDS_BETWEEN_CHECKS = 10.0
@@ -419,11 +420,11 @@ class Amendments:
         return shape
 
     def _name(self, number: int) -> str:
-        return f"Migration {number} of store group {self.group}"
+        return f"Amendment {number} of store group {self.group}"
 
 
 def _moment_text(at: int) -> str:
-    moment = dt.datetime.fromtimestamp(at / 1_000_000, dt.UTC)
+    moment = dt.datetime.fromtimestamp(at / MICROSECONDS_PER_SECOND, dt.UTC)
     return f"on {moment:%Y-%m-%d} at {moment:%H:%M} UTC"
 
 

@@ -60,7 +60,8 @@ from engine.model.schema import Epoch, GroupName
 MARK_FORMAT = 1
 _REQUESTS = 8
 """Requests at once: an object store takes some 20 ms for each, however small."""
-_MAX_RACES = 5
+_MAX_ATTEMPTS = 5
+"""How often a group is copied whose epochs or stores are dropped meanwhile."""
 _OF_FILE_SYSTEM = "lost+found"
 """The root of some file systems has it from the beginning."""
 
@@ -413,7 +414,7 @@ class _Copy:
         Returns:
             The epoch at which it is.
         """
-        for _ in range(_MAX_RACES):
+        for _ in range(_MAX_ATTEMPTS):
             end = self._newest_epoch(group) if epoch is None else epoch
             attempt = _GroupCopy(self._source, self._target, self._pool, group)
             if end == BEFORE_FIRST:

@@ -171,7 +171,7 @@ class Changelog:
 
         Args:
             group: The store group.
-            known: A number that some migration is known to have.
+            known: A number that some amendment is known to have.
 
         Raises:
             Unavailable: The changelog cannot be reached.

@@ -23,13 +23,11 @@ from engine.changelog.differences import (
     refusal,
 )
 from engine.changelog.layout import STORES_PATH, definition_incarnation, definition_path
-from engine.changelog.objects import Objects
+from engine.changelog.objects import MAX_RACES, Objects
 from engine.changelog.requests import ask_each
 from engine.errors import Corrupt, NotFound, Unavailable
 from engine.model.migration import Change, migrate_definition
 from engine.model.schema import GroupName, StoreDefinition, StoreName
-
-_MAX_RACES = 100
 
 
 def missing_definition(store: StoreName) -> Corrupt:
@@ -219,7 +217,7 @@ class Definitions:
 
     def create(self, definition: StoreDefinition, *, goes_on: bool = False) -> StoreDefinition:
         """Create a store, or find it there: see `Changelog.create_store`."""
-        for _ in range(_MAX_RACES):
+        for _ in range(MAX_RACES):
             shapes = self._create_or_find(definition)
             if not shapes:
                 continue  # it was dropped meanwhile
@@ -256,7 +254,7 @@ class Definitions:
 
     def migrate(self, store: StoreName, changes: Sequence[Change], author: Author) -> Migration:
         """Change a store: see `Changelog.migrate_store`."""
-        for _ in range(_MAX_RACES):
+        for _ in range(MAX_RACES):
             first = self.first_definition(store)
             if first is None:
                 raise NotFound(f"There is no store {store} in the changelog.")

@@ -14,13 +14,12 @@ import pyarrow as pa
 
 from engine.changelog.checksummed_json import seal, unseal
 from engine.changelog.layout import floor_path
-from engine.changelog.objects import Objects
+from engine.changelog.objects import MAX_RACES, Objects
 from engine.changelog.requests import last_number
 from engine.errors import Corrupt, Unavailable
 from engine.model.schema import Epoch, GroupName
 
 FLOOR_FORMAT = 1
-_MAX_RACES = 100
 
 
 class Floors:
@@ -81,7 +80,7 @@ class Floors:
             Unavailable: The changelog cannot be reached.
             LimitExceeded: The disk is full.
         """
-        for _ in range(_MAX_RACES):
+        for _ in range(MAX_RACES):
             if self.newest() >= epoch:
                 return
             path = floor_path(self._group, self._known[0] + 1)

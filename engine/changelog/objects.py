@@ -32,6 +32,8 @@ from engine.changelog.local_objects import LocalObjects
 from engine.changelog.requests import REQUESTS_AT_ONCE
 from engine.errors import InvalidInput, NotFound, Unavailable
 
+MAX_RACES = 100
+"""How often the next of numbered objects is tried for while others put theirs: there are fewer writers."""
 SCHEMES = ("file", "s3", "gs", "az", "memory")
 _CLIENT_OPTIONS = frozenset(
     [

@@ -12,10 +12,9 @@ from engine.changelog.codec import decode_commit, describe
 from engine.changelog.commit import Commit
 from engine.changelog.inspection import row_faults
 from engine.changelog.layout import commit_path
+from engine.changelog.objects import MAX_RACES
 from engine.errors import Corrupt, InvalidInput, NotFound, Unavailable
 from engine.model.schema import Epoch, GroupName
-
-_MAX_RACES = 100
 
 
 def skip_epoch(
@@ -49,7 +48,7 @@ def skip_epoch(
         known = ", ".join(groups) or "none"
         raise NotFound(f"There is no store group {group}; there are {known}.")
     amendments = changelog.amendments(group)
-    for _ in range(_MAX_RACES):
+    for _ in range(MAX_RACES):
         number = amendments.newest_number() + 1
         _check_unskipped(changelog, group, epoch)
         data = _commit_bytes(changelog, group, epoch)

@@ -18,12 +18,12 @@ from engine.changelog.changelog import Changelog
 from engine.changelog.codec import decode_commit
 from engine.changelog.commit import DataFile
 from engine.changelog.layout import commit_path, data_path, snapshot_data_path, snapshot_path
+from engine.changelog.objects import MAX_RACES
 from engine.changelog.requests import ask_each
 from engine.changelog.snapshot_codec import decode_snapshot
 from engine.errors import Corrupt, InvalidInput, NotFound, Unavailable
 from engine.model.schema import Epoch, GroupName, StoreDefinition, StoreName
 
-_MAX_RACES = 100
 _EPOCHS_OF_A_LAG = 256
 """So many epochs at the most are committed while an object store's lists do not show a store yet."""
 
@@ -90,7 +90,7 @@ def drop_store(changelog: Changelog, store: StoreName, who: str, now: int) -> St
     first = droppable_store(changelog, store)
     amendments = changelog.amendments(first.group)
     incarnation = changelog.incarnation(store)
-    for _ in range(_MAX_RACES):
+    for _ in range(MAX_RACES):
         number = amendments.newest_number() + 1
         known = amendments.exclusions().drops.get(store)
         if known is not None and known.incarnation >= incarnation:

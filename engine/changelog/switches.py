@@ -17,12 +17,11 @@ import pyarrow as pa
 from engine.changelog.checksummed_json import seal, unseal
 from engine.changelog.decisions import UNKNOWN_AUTHOR, Author, Decision, DecisionKind
 from engine.changelog.layout import switch_number, switch_path, switches_path
-from engine.changelog.objects import Objects
+from engine.changelog.objects import MAX_RACES, Objects
 from engine.errors import Corrupt, Unavailable
 from engine.model.schema import StoreName
 
 SWITCH_FORMAT = 1
-_MAX_RACES = 100
 
 
 class _OtherFormatError(Corrupt):
@@ -126,7 +125,7 @@ class Switches:
             LimitExceeded: The disk is full.
             Corrupt: A newer version has written the newest switch.
         """
-        for _ in range(_MAX_RACES):
+        for _ in range(MAX_RACES):
             before = self._switch_before(name)
             if before is not None and before.store == store:
                 return before

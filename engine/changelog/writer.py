@@ -37,7 +37,9 @@ from types import MappingProxyType
 from engine.changelog.codec import RowsByPartition, inline_file
 from engine.changelog.commit import Commit, CommittedBatch, DataFile
 from engine.changelog.epochs import Epochs
+from engine.changelog.objects import MAX_RACES
 from engine.errors import Corrupt, Fenced, InvalidInput, LivestateError, NotFound, Unavailable
+from engine.model.durations import MICROSECONDS_PER_SECOND
 from engine.model.retention import Cutoffs, advance_cutoffs, check_clock, check_cutoffs
 from engine.model.schema import Epoch, GroupName, StoreName
 
@@ -58,7 +60,6 @@ _SLICE_OVERHEAD = 512
 _RIVALRY_TIMES = 3
 """So often in a short time is a group hardly taken over by one job that somebody starts again."""
 _RIVALRY_MICROSECONDS = 600_000_000
-_MAX_RACES = 100
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ class ClockReading:
 
     def storage_time_at(self, at: float) -> int:
         """What it says at another moment of the monotonic clock."""
-        return self.storage + int((at - self.at) * 1_000_000)
+        return self.storage + int((at - self.at) * MICROSECONDS_PER_SECOND)
 
 
 class Writer:
@@ -118,7 +119,7 @@ class Writer:
                 "A changelog writer needs an id of printable characters, such as the run id of its job."
             )
         newest, reading = Epoch(0), None
-        for _ in range(_MAX_RACES):
+        for _ in range(MAX_RACES):
             newest = epochs.newest_epoch(newest)
             before = epochs.read(newest) if newest else None
             if newest and before is None:
@@ -208,7 +209,7 @@ class Writer:
 
         Returns:
             The commit. If the batch was committed already nothing happens, and it is the commit of
-            `committed(query_id, batch_id)`.
+            `committed_epoch(query_id, batch_id)`.
 
         Raises:
             Fenced: A newer writer owns the group; this one is of no use any more.

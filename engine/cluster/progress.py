@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from engine.cluster.reports import GroupReport, Progress
-from engine.model.durations import duration_in_words
+from engine.model.durations import MICROSECONDS_PER_SECOND, duration_in_words
 from engine.model.quantities import human_bytes
 
 RATE_SECONDS = 30.0
@@ -18,7 +18,6 @@ LEAST_RATE_SECONDS = 0.5
 LOG_SECONDS = 30.0
 LOG_PERCENT = 10
 """A line is logged at the start, after so much time or so many percent more, and at the end."""
-_MICROSECONDS = 1_000_000
 
 
 class Sample(NamedTuple):
@@ -87,7 +86,7 @@ def time_in_words(seconds: float) -> str:
         seconds: The length, not negative.
     """
     unit = 1 if seconds < 120 else 60 if seconds < 7_200 else 3_600
-    return duration_in_words(round(seconds / unit) * unit * _MICROSECONDS)
+    return duration_in_words(round(seconds / unit) * unit * MICROSECONDS_PER_SECOND)
 
 
 def progress_in_words(progress: Progress) -> str:

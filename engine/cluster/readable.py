@@ -9,9 +9,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from engine.cluster.reports import GroupReport, HostName, HostReport
+from engine.model.durations import MICROSECONDS_PER_SECOND
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
-
-MICROSECONDS = 1_000_000
 
 Hosts = frozenset[HostName]
 _Part = tuple[tuple[StoreName, ...], frozenset[PartitionId]]
@@ -256,7 +255,7 @@ class GroupReading:
             epoch: An epoch that a host can read.
             now: The time, microseconds since 1970 UTC.
         """
-        return max(0.0, (now - self.complete_until(epoch)) / MICROSECONDS)
+        return max(0.0, (now - self.complete_until(epoch)) / MICROSECONDS_PER_SECOND)
 
 
 def _agreed_reports(reports: Mapping[HostName, GroupReport]) -> Mapping[HostName, GroupReport]:

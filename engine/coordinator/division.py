@@ -19,9 +19,10 @@ from engine.coordinator.distributed_query import DistributedQuery
 from engine.coordinator.endpoints import Endpoints, endpoints_of, plain_fragment
 from engine.coordinator.fragment_context import FragmentContext
 from engine.coordinator.plan_cache import PlanCache
-from engine.coordinator.router import Router
+from engine.coordinator.router import RoutedQuery, Router
 from engine.exec.read_metadata import stale_seconds
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreDefinitions
+from engine.model.table_shapes import ExpectedShapes
 from engine.plan.partition_pruning import Partitions, kept_partitions, unite_partitions
 
 
@@ -50,6 +51,7 @@ class Division:
             statement has to be asked as a whole.
         digests: As `QueryMetadata.digests`.
         stale_seconds: As `QueryMetadata.stale_seconds`.
+        shapes: What the names of the statement mean at these epochs, as `BoundStatement.shapes`.
     """
 
     epochs: Mapping[GroupName, Epoch]
@@ -57,6 +59,7 @@ class Division:
     pieces: tuple[Piece, ...] | None
     digests: Mapping[GroupName, str] = field(default_factory=dict)
     stale_seconds: float | None = None
+    shapes: ExpectedShapes | None = None
 
 
 class Divider:
@@ -115,7 +118,7 @@ class Divider:
         plan = self._plans.plan(query.request, self._router.sizes(query))
         fragment = plain_fragment(query, plan)
         if fragment is None:
-            return _division(route, plan.schema, None)
+            return _division(routed, plan.schema, None)
         if plan.runs is not query.statement:
             kept = kept_partitions(plan.runs.bound.references, plan.runs.predicates, query.arguments)
         needs = unite_partitions(fragment.fragment.references, kept)
@@ -130,7 +133,7 @@ class Divider:
         )
         # A host may have gone since the route was found; whoever answers the whole statement finds another
         # one.
-        return _division(route, plan.schema, pieces if all(piece.hosts for piece in pieces) else None)
+        return _division(routed, plan.schema, pieces if all(piece.hosts for piece in pieces) else None)
 
     def _readers(self, share: Partitions, route: Route, query: DistributedQuery) -> tuple[HostName, ...]:
         reports = self._cluster.peers.reports()
@@ -139,8 +142,9 @@ class Divider:
         return readers(share, route.epochs, query.definitions, reports, self._cluster.order)
 
 
-def _division(route: Route, schema: pa.Schema | None, pieces: tuple[Piece, ...] | None) -> Division:
-    return Division(route.epochs, schema, pieces, route.digests, stale_seconds(route.complete_until))
+def _division(routed: RoutedQuery, schema: pa.Schema | None, pieces: tuple[Piece, ...] | None) -> Division:
+    route, shapes = routed.route, routed.query.statement.bound.shapes
+    return Division(route.epochs, schema, pieces, route.digests, stale_seconds(route.complete_until), shapes)
 
 
 def _shares(needs: Partitions, route: Route, definitions: StoreDefinitions) -> Sequence[Partitions]:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Collection
 
+from engine.model.durations import MICROSECONDS_PER_SECOND
 from engine.model.read_point import ReadPoint
 from engine.model.schema import StoreName
 from engine.scan import StoreSource
-
-_MICROSECONDS = 1_000_000
 
 
 class LagLimit:
@@ -50,4 +49,4 @@ class LagLimit:
         """
         if self.max_lag_seconds is None or read_point.allow_stale:
             return True
-        return time.time_ns() // 1000 - complete_until <= self.max_lag_seconds * _MICROSECONDS
+        return time.time_ns() // 1000 - complete_until <= self.max_lag_seconds * MICROSECONDS_PER_SECOND

@@ -14,6 +14,7 @@ from engine.coordinator.plan_cache import ReadyPlan
 from engine.exec.fallbacks import count_fallbacks
 from engine.exec.query_result import QueryMetadata
 from engine.exec.read_metadata import stale_seconds
+from engine.model.durations import MICROSECONDS_PER_SECOND
 from engine.model.schema import StoreDefinitions
 
 DISTRIBUTED = "distributed"
@@ -23,7 +24,6 @@ _PLANS_OF_THE_TEXT = frozenset({"lookup", "catalog"})
 WHOLE_RULE = "one host"
 
 _SUMS = ("segments_read", "segments", "blocks_read", "blocks", "rows_read", "rows")
-_MICROSECONDS = 1_000_000
 
 
 def local_metadata(
@@ -130,7 +130,7 @@ def _staleness(route: Route) -> dict[str, Any]:
 def age_seconds(route: Route) -> float:
     """Age of the oldest epoch that is read."""
     committed = [moment for moment in route.committed_at.values() if moment]
-    return max(0.0, time.time() - min(committed) / _MICROSECONDS) if committed else 0.0
+    return max(0.0, time.time() - min(committed) / MICROSECONDS_PER_SECOND) if committed else 0.0
 
 
 def hide_sizes(metadata: QueryMetadata) -> QueryMetadata:

@@ -93,6 +93,7 @@ class Router:
                 that it asks for; or it asks for an epoch of a group that there is not.
         """
         self._check_groups(query.read_point)
+        self._check_pinned(query)
         if query.request.misfit is not None:
             query = self._fit_values(query, query.request.misfit)
         for _ in range(MOST_SHAPES):
@@ -132,6 +133,16 @@ class Router:
                 f"There is no store group {group}, of which as_of names what to read: write its name as "
                 "SHOW STORES does."
             )
+
+    def _check_pinned(self, query: DistributedQuery) -> None:
+        """See that a statement whose epochs were chosen when it was divided reads no other group by now."""
+        pinned = query.read_point.pinned
+        for name, definition in query.statement.bound.definitions.items():
+            if pinned and definition.group not in pinned:
+                raise Unavailable(
+                    f"The statement reads store {name} of store group {definition.group}, which it did not "
+                    "when it was planned: plan it again."
+                )
 
     def sizes(self, query: DistributedQuery) -> Sizes:
         """How big the stores of a statement are, as `Routes.sizes`, and what it wants of them; nothing is

@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from engine.exec.query_result import QueryMetadata
+from engine.model.durations import MICROSECONDS_PER_SECOND
 from engine.model.schema import Epoch, GroupName, StoreName
 from engine.scan import ScanStatistics, StoreView
-
-MICROSECONDS = 1_000_000
 
 
 class EpochRead(NamedTuple):
@@ -124,7 +123,7 @@ def age_seconds(committed_at: int, now: float | None = None) -> float:
     """
     if not committed_at:
         return 0.0
-    return max(0.0, (time.time() if now is None else now) - committed_at / MICROSECONDS)
+    return max(0.0, (time.time() if now is None else now) - committed_at / MICROSECONDS_PER_SECOND)
 
 
 def stale_seconds(complete_until: int | None, now: float | None = None) -> float | None:

@@ -24,7 +24,7 @@ from engine.sql.parsed_statement import StatementClass
 from engine.statements.request import Request
 from engine.statements.session import Session
 from engine.statements.statement_cache import ReadyText
-from engine.statements.texts import Texts, refuse_outdated
+from engine.statements.texts import Texts, refuse_outdated, switched_names
 from engine.telemetry.spans import span
 
 LONG_SECONDS = 0.005
@@ -117,9 +117,13 @@ class Requests:
             its parameters; else the statement with what its names meant then.
 
         Raises:
-            InvalidInput: A name means another store now, and the columns are others.
+            InvalidInput: A name means another store now, and the columns are others, or epochs were chosen
+                for the one before.
         """
         statement = request.statement
+        if request.read_point.pinned and switched_names(expected_shapes, statement.bound):
+            # The columns may be the same, and the rows are others than those of the epochs that were told.
+            raise refuse_outdated(expected_shapes, statement.bound)
         if (
             expected_shapes == statement.bound.shapes
             or statement.bound.statement_class is not StatementClass.QUERY

@@ -7,6 +7,7 @@ import re
 
 from engine.errors import InvalidInput
 
+MICROSECONDS_PER_SECOND = 1_000_000
 _SECONDS = {"second": 1, "minute": 60, "hour": 3_600, "day": 86_400, "week": 604_800}
 _SHORT = {"s": "second", "min": "minute", "h": "hour", "d": "day"}
 _PART = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*,?", re.IGNORECASE)
@@ -52,11 +53,12 @@ def duration_in_words(microseconds: int) -> str:
     """
     parts, left = [], microseconds
     for unit in ("day", "hour", "minute"):
-        count, left = divmod(left, _SECONDS[unit] * 1_000_000)
+        count, left = divmod(left, _SECONDS[unit] * MICROSECONDS_PER_SECOND)
         if count:
             parts.append(f"{count} {unit}{'' if count == 1 else 's'}")
     if left or not parts:
-        seconds = f"{left // 1_000_000}.{left % 1_000_000:06}".rstrip("0").rstrip(".")
+        whole, fraction = divmod(left, MICROSECONDS_PER_SECOND)
+        seconds = f"{whole}.{fraction:06}".rstrip("0").rstrip(".")
         parts.append(f"{seconds} second{'' if seconds == '1' else 's'}")
     return " ".join(parts)
 

@@ -22,12 +22,12 @@ from typing import Any
 import pyarrow as pa
 
 from engine.errors import InvalidInput
-from engine.model.durations import duration_in_words
+from engine.model.durations import MICROSECONDS_PER_SECOND, duration_in_words
 from engine.model.names import fold
 from engine.model.sql_types import sql_type
 
 RESERVED_PREFIX = "__"
-LONGEST_MICROSECONDS = 1000 * 365 * 86_400 * 1_000_000
+LONGEST_MICROSECONDS = 1000 * 365 * 86_400 * MICROSECONDS_PER_SECOND
 """The longest retention and gap, 1,000 years: with it no time of this era leaves the range of timestamps."""
 
 

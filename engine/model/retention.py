@@ -24,6 +24,7 @@ import datetime as dt
 from collections.abc import Iterable, Mapping
 
 from engine.errors import InvalidInput
+from engine.model.durations import MICROSECONDS_PER_SECOND
 from engine.model.schema import StoreDefinition, StoreName
 
 Cutoffs = Mapping[StoreName, int]
@@ -34,7 +35,7 @@ STEPS = 64
 each looks through the store.
 """
 
-MOST_APART = 5 * 60 * 1_000_000
+MOST_APART = 5 * 60 * MICROSECONDS_PER_SECOND
 """How far the clock of a writer may be from that of the changelog's storage, and a cutoff ahead of it,
 microseconds: clocks that are kept right are nearer by far, and object stores refuse requests of clocks that
 are off by a quarter of an hour.

@@ -105,7 +105,7 @@ class StoreDefinition:
         """Whether another definition of this name is of the same store, and not of one that was dropped, and
         of the same shape of it.
         """
-        return self.generation == other.generation and self.since == other.since
+        return self.generation == other.generation and self.since == other.since and self.group == other.group
 
     def column(self, name: str) -> Column:
         """A stored column by its name."""

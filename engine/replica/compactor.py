@@ -1,4 +1,4 @@
-"""The threads that merge segments of a host's partitions, beside the one that follows the changelog."""
+"""The threads that merge segments of a host's partitions, beside those that follow the changelog."""
 
 from __future__ import annotations
 

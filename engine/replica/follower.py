@@ -23,7 +23,7 @@ from engine.replica.figures import ReplicaFigures
 from engine.replica.follower_options import FollowerOptions
 from engine.replica.group import FollowedGroup
 from engine.replica.group_setup import GroupSetup
-from engine.replica.group_views import Retention
+from engine.replica.group_views import EpochRetention
 from engine.replica.news_watch import NewsWatch
 from engine.replica.open_files import FileNeed, raise_open_files_limit
 from engine.replica.progress_watch import ProgressWatch
@@ -120,7 +120,9 @@ class Follower:
             options=options.state,
             shared_options=shared_options(options.state),
             held=options.held,
-            retention=Retention(options.retention_seconds, options.retained_epochs, options.retained_bytes),
+            retention=EpochRetention(
+                options.retention_seconds, options.retained_epochs, options.retained_bytes
+            ),
             workers=self._pools.appliers,
             request_compaction=self._compactor.submit,
             snapshot_after=options.snapshots.after_bytes,

@@ -12,7 +12,7 @@ from threading import Event
 from engine.changelog.layout import path_segment
 from engine.errors import Unavailable
 from engine.model.schema import GroupName, PartitionId, StoreDefinition, StoreName
-from engine.replica.group_views import Retention
+from engine.replica.group_views import EpochRetention
 from engine.replica.partition_places import Place, place_of, store_path
 from engine.replica.reached_epoch import (
     ReachedEpoch,
@@ -67,7 +67,7 @@ class GroupSetup:
     options: StateOptions
     shared_options: SharedOptions
     held: Callable[[StoreDefinition], Collection[PartitionId]]
-    retention: Retention
+    retention: EpochRetention
     workers: Executor
     request_compaction: Callable[[GroupName, PartitionStore], None]
     snapshot_after: int

@@ -28,7 +28,7 @@ MOST_HELD = 256
 
 
 @dataclass(frozen=True)
-class Retention:
+class EpochRetention:
     """How long epochs stay readable after a newer one. The newest always does.
 
     Attributes:
@@ -216,7 +216,7 @@ class RetainedViews:
         retention: How long views are kept.
     """
 
-    def __init__(self, group: GroupName, retention: Retention) -> None:
+    def __init__(self, group: GroupName, retention: EpochRetention) -> None:
         self.newest: GroupView | None = None
         self.readable: tuple[ReadableEpoch, ...] = ()
         self.since: Mapping[StoreName, Epoch] = {}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 
 from engine.cluster.reports import ReadableEpoch
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreName
-from engine.replica.group_views import GroupView, RetainedViews, Retention
+from engine.replica.group_views import EpochRetention, GroupView, RetainedViews
 
 
 class ReadableEpochs:
@@ -20,7 +20,7 @@ class ReadableEpochs:
         clock: Gives the time in seconds that never go back.
     """
 
-    def __init__(self, group: GroupName, retention: Retention, clock: Callable[[], float]) -> None:
+    def __init__(self, group: GroupName, retention: EpochRetention, clock: Callable[[], float]) -> None:
         self._views = RetainedViews(group, retention)
         self._past_views = RetainedViews(group, retention)
         self._clock = clock

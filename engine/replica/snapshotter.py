@@ -1,4 +1,4 @@
-"""Writes snapshots of what a host holds, beside the thread that follows the changelog, and drops what they
+"""Writes snapshots of what a host holds, beside the threads that follow the changelog, and drops what they
 make dispensable.
 """
 
@@ -404,7 +404,7 @@ class _Task:
 
 
 class Snapshotter:
-    """The thread that writes a host's part of snapshots, beside the one that follows the changelog.
+    """The thread that writes a host's part of snapshots, beside those that follow the changelog.
 
     Args:
         changelog: The changelog.

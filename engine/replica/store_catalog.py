@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from engine.cluster.progress import outlook
 from engine.cluster.reports import GroupReport, StoreReport
-from engine.errors import NotFound
+from engine.errors import NotFound, Unavailable
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinitions, StoreName
 from engine.replica.group import FollowedGroup
 from engine.replica.group_views import GroupView
@@ -95,6 +95,11 @@ class StoreCatalog:
                 definition = (shapes or self.definitions)[store]
                 views[store] = StateView(definition, group.epoch if epoch is None else epoch, 0, {})
                 continue
+            if epochs is not None and epoch is None:
+                raise Unavailable(
+                    f"Store {store} was made anew in store group {group.group} after the statement was "
+                    "planned: try again."
+                )
             view = groups.get(group.group)
             if view is None:
                 view = groups[group.group] = _view_at(group, epoch)

@@ -174,6 +174,7 @@ def bind(
     for summary in tree.find_all(exp.Summarize):
         if isinstance(summary.this, exp.Table):
             summary.set("this", exp.select("*").from_(summary.this))
+            summary.set("table", None)
     if parsed.statement_class is StatementClass.DESCRIBE and isinstance(tree, exp.Table):
         described = _catalog_table(parsed.source, tree) if _is_of_catalog(tree) else names.find(tree)[1]
         return BoundStatement(parsed.statement_class, parsed.source, None, described=described)

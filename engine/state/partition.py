@@ -188,7 +188,7 @@ class PartitionStore:
 
     @property
     def definition(self) -> StoreDefinition:
-        """What its store is with these migrations."""
+        """What its store is with these amendments."""
         return self._shape.definition
 
     @property

@@ -33,7 +33,7 @@ MOST_REMEMBERED_PIECES = 4096
 _Asked: TypeAlias = tuple[tuple[str, Interval], ...]
 
 
-class Piece(NamedTuple):
+class ScanPiece(NamedTuple):
     """Rows of one block that may be needed: `start` to before `stop`, counted in the segment. A tuple: large
     scans have thousands.
     """
@@ -52,7 +52,7 @@ class Piece(NamedTuple):
         return self.entry.live_flags(self.start, self.stop)
 
 
-def pieces_of(run: LiveRun, intervals: Mapping[str, Interval]) -> Sequence[Piece]:
+def pieces_of(run: LiveRun, intervals: Mapping[str, Interval]) -> Sequence[ScanPiece]:
     """The blocks of a run that statistics leave.
 
     Args:
@@ -68,9 +68,9 @@ def pieces_of(run: LiveRun, intervals: Mapping[str, Interval]) -> Sequence[Piece
         may_hold = blocks_that_may_hold(segment.statistics_of, intervals, segment.blocks)
         kept = [block for block in kept if may_hold[block]]
     elif first == last:
-        return (Piece(entry, first, start, stop),)
+        return (ScanPiece(entry, first, start, stop),)
     return [
-        Piece(entry, block, max(block * block_rows, start), min((block + 1) * block_rows, stop))
+        ScanPiece(entry, block, max(block * block_rows, start), min((block + 1) * block_rows, stop))
         for block in kept
     ]
 
@@ -89,7 +89,7 @@ class Stretch(NamedTuple):
     entry: LiveSegment
     start: int
     stop: int
-    pieces: Sequence[Piece]
+    pieces: Sequence[ScanPiece]
     is_of_whole: bool
 
     @property
@@ -112,7 +112,7 @@ class Stretch(NamedTuple):
         return [chunk for piece in self.pieces for chunk in piece.columns((place,))]
 
 
-def _stretches(pieces: Sequence[Piece]) -> Sequence[Stretch]:
+def _stretches(pieces: Sequence[ScanPiece]) -> Sequence[Stretch]:
     """Pieces put together; those of a segment follow each other, in the order of its rows."""
     found: list[Stretch] = []
     for entry, group in groupby(pieces, attrgetter("entry")):
@@ -139,7 +139,7 @@ class ScanPieces:
         definition: What the store is.
     """
 
-    pieces: Sequence[Piece]
+    pieces: Sequence[ScanPiece]
     definition: StoreDefinition
 
     @cached_property

@@ -64,9 +64,10 @@ class Shapes:
         found = known.get(key)
         if found is None:
             there = self._source.definitions_of({definition.group: generation}).get(definition.name)
-            found = known[key] = (
-                NO_SHAPE if there is None or there.since != definition.since else there.generation
+            is_same = (
+                there is not None and there.group == definition.group and there.since == definition.since
             )
+            found = known[key] = there.generation if there is not None and is_same else NO_SHAPE
         return found
 
     def generations_of(

@@ -255,6 +255,26 @@ class Texts:
             self._statements.learn_list_lookup(head, statement)
 
 
+def switched_names(
+    expected_shapes: ExpectedShapes, bound: BoundStatement
+) -> Sequence[tuple[StoreName, StoreName]]:
+    """Names of a statement that mean other stores now than they meant when its columns were told, in order.
+
+    Args:
+        expected_shapes: What they meant then.
+        bound: The statement with what they mean now.
+
+    Returns:
+        Each name with the store that it means now.
+    """
+    meant = {shape.name: shape.store for shape in expected_shapes}
+    return [
+        (name, definition.name)
+        for name, definition in sorted(bound.tables.items())
+        if meant.get(name, name) != definition.name
+    ]
+
+
 def refuse_outdated(expected_shapes: ExpectedShapes, bound: BoundStatement) -> InvalidInput:
     """The refusal of a statement whose columns are others than were told.
 
@@ -262,13 +282,13 @@ def refuse_outdated(expected_shapes: ExpectedShapes, bound: BoundStatement) -> I
         expected_shapes: What its names meant then.
         bound: The statement with what they mean now.
     """
-    meant = {shape.name: shape.store for shape in expected_shapes}
-    for name, definition in sorted(bound.tables.items()):
-        if meant.get(name, name) != definition.name:
-            return InvalidInput(
-                f"The statement was prepared before the name {name} was switched to store {definition.name}: "
-                "prepare it again."
-            )
+    switched = switched_names(expected_shapes, bound)
+    if switched:
+        name, store = switched[0]
+        return InvalidInput(
+            f"The statement was prepared before the name {name} was switched to store {store}: prepare it "
+            "again."
+        )
     changed = sorted({shape.store for shape in {*expected_shapes} ^ {*bound.shapes}})
     stores = f"store {changed[0]}" if len(changed) == 1 else f"one of the stores {', '.join(changed)}"
     return InvalidInput(

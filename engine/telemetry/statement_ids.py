@@ -14,8 +14,8 @@ from contextvars import ContextVar, Token, copy_context
 from typing import ParamSpec, TypeVar
 
 ID_BYTES = 8
-LONGEST_ID = 64
 _WELL_FORMED = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]{7,63}", re.ASCII)
+"""Long enough that no two statements have it by accident, and short enough for a line of the log."""
 _IDS_AT_ONCE = 256
 _current: ContextVar[str] = ContextVar("livestate_statement", default="")
 

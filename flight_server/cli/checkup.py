@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from engine.changelog.probe import ChangelogProbe
+from engine.model.durations import MICROSECONDS_PER_SECOND
 from engine.model.quantities import human_bytes
 from engine.replica.open_files import FILES_A_PARTITION, OTHER_FILES
 from flight_server.wire.diagnosis_messages import DirectoryFacts, HostDiagnosis
@@ -351,7 +352,7 @@ def changelog_findings(where: str, probe: ChangelogProbe) -> Iterator[Finding]:
         f"An object is created in {probe.create_seconds * 1000:.0f} ms.",
         "Each commit waits for that: keep jobs and changelog in one region." if slow else "",
     )
-    apart = (probe.clock - probe.asked_at) / 1_000_000
+    apart = (probe.clock - probe.asked_at) / MICROSECONDS_PER_SECOND
     told = round(apart, 1) + 0.0  # which has no sign where it is nothing
     # Some stores tell full seconds alone.
     yield _clock_finding(

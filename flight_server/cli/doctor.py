@@ -19,6 +19,7 @@ from engine.changelog.layout import FORMAT_PATH
 from engine.changelog.objects import Objects
 from engine.changelog.probe import probe_objects
 from engine.errors import Forbidden, InvalidInput, LivestateError, Unauthenticated
+from engine.model.durations import MICROSECONDS_PER_SECOND
 from flight_server.cli.checkup import (
     Finding,
     HostFacts,
@@ -96,7 +97,7 @@ def _host_facts(connection: ConnectionOptions) -> HostFacts:
             diagnosis = client.diagnose()
         except LivestateError as error:
             return replace(tls, silence=error.message)
-        offset = diagnosis.clock / 1_000_000 - time.time()
+        offset = diagnosis.clock / MICROSECONDS_PER_SECOND - time.time()
         return replace(tls, diagnosis=diagnosis, clock_offset=offset)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from engine.access.principal import NOBODY, Principal, Proof
 from engine.changelog import Decision, DecisionKind
+from engine.model.durations import MICROSECONDS_PER_SECOND
 from flight_server.server.audit import AuditLog
 
 
@@ -53,6 +54,8 @@ def _moment(at: int) -> str | None:
     if at <= 0:
         return None
     try:
-        return dt.datetime.fromtimestamp(at / 1_000_000, dt.UTC).isoformat(timespec="milliseconds")
+        return dt.datetime.fromtimestamp(at / MICROSECONDS_PER_SECOND, dt.UTC).isoformat(
+            timespec="milliseconds"
+        )
     except (OverflowError, ValueError, OSError):
         return None

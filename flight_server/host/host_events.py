@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from engine.cluster.progress import time_in_words
 from engine.cluster.reports import GroupReport, HostName
+from engine.model.durations import MICROSECONDS_PER_SECOND
 from engine.model.schema import Epoch, GroupName
 from engine.telemetry.changes import Crossing, Threshold
 
@@ -15,7 +16,6 @@ LAG_SECONDS = 30.0
 """A group that is further behind is worth a line, where the host has no --max-lag."""
 CALM = 0.5
 """The part of the limit below which a group is well again."""
-_MICROSECONDS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class HostEvents:
 
     def _lag(self, name: GroupName, group: GroupReport, now: int) -> list[HostEvent]:
         # Nobody reads what is built: progress has lines of its own.
-        lag = 0.0 if group.unread_since is None else (now - group.unread_since) / _MICROSECONDS
+        lag = 0.0 if group.unread_since is None else (now - group.unread_since) / MICROSECONDS_PER_SECOND
         if not group.readable:
             return []
         limit = self._lag_seconds

@@ -27,6 +27,7 @@ from prometheus_client.registry import Collector
 
 from engine.cluster.reports import GroupReport
 from engine.exec.fallbacks import Fallback
+from engine.model.durations import MICROSECONDS_PER_SECOND
 from engine.model.schema import GroupName
 from engine.replica.figures import GroupFigures
 from engine.telemetry.histogram import Histogram
@@ -43,7 +44,6 @@ OTHERS = "_others"
 KEPT_SECONDS = 1.0
 """For so long a page is given again: whoever asks more often costs the host nothing."""
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-_MICROSECONDS = 1_000_000
 
 
 class MeasuredHost(Protocol):
@@ -333,12 +333,12 @@ def _group_values(
         "epoch": float(report.newest),
         "newest_epoch": float(max(report.newest_known, report.newest)),
         "lag_epochs": float(max(0, report.newest_known - report.newest)),
-        "lag_seconds": 0.0 if unread is None else max(0.0, now - unread / _MICROSECONDS),
+        "lag_seconds": 0.0 if unread is None else max(0.0, now - unread / MICROSECONDS_PER_SECOND),
         "problem": float(bool(report.problem)),
         "building": float(report.building is not None),
     }
     if looked_at:
-        values["look_age_seconds"] = max(0.0, now - looked_at / _MICROSECONDS)
+        values["look_age_seconds"] = max(0.0, now - looked_at / MICROSECONDS_PER_SECOND)
     if report.building is not None:
         values["building_ratio"] = report.building.percent / 100
     own = groups.get(name)
@@ -352,7 +352,9 @@ def _group_values(
         if own.unsaved_bytes is not None:
             values["changelog_bytes"] = own.unsaved_bytes
         if own.snapshot is not None:
-            values["snapshot_age_seconds"] = max(0.0, now - own.snapshot.committed_at / _MICROSECONDS)
+            values["snapshot_age_seconds"] = max(
+                0.0, now - own.snapshot.committed_at / MICROSECONDS_PER_SECOND
+            )
             values["snapshot_bytes"] = own.snapshot.nbytes
     return values
 

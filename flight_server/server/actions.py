@@ -22,7 +22,7 @@ from flight_server.server.drain import Drain
 from flight_server.server.ledger import Ledger
 from flight_server.server.running_calls import Calls
 from flight_server.server.sessions import caller_options, change_option
-from flight_server.server.statements import Statements, engine_session
+from flight_server.server.statements import StatementCalls, engine_session
 from flight_server.wire.boundary import kind_name
 from flight_server.wire.diagnosis_messages import DIAGNOSE_ACTION, HostDiagnosis
 from flight_server.wire.fragment_messages import FRAGMENT_MARK, parse_fragment
@@ -32,10 +32,10 @@ from flight_server.wire.session_options import FORGET_COOKIE
 from flight_server.wire.text_sizes import check_command
 from flight_server.wire.tickets import Statement, parse_ticket
 
-LONGEST_HOLD = 600.0
+LONGEST_HOLD_SECONDS = 600.0
+"""For which an epoch can be held at once."""
 MAX_RATE = 1e15
 """Bytes a second of a scrub; as good as no limit."""
-"""Seconds for which an epoch can be held at once."""
 _CANCELLING = 2
 _CLOSED = 1
 _INVALID_NAME, _INVALID_VALUE = 1, 2
@@ -114,7 +114,7 @@ class Actions:
     def __init__(
         self,
         service: QueryService,
-        statements: Statements,
+        statements: StatementCalls,
         calls: Calls,
         callers: Callers,
         ledger: Ledger,
@@ -365,7 +365,7 @@ class Actions:
 def _parse_hold(body: bytes) -> tuple[Mapping[GroupName, Epoch], float]:
     wanted = InvalidInput(
         f'The body of livestate.hold is {{"epochs": {{"store group": number}}, "seconds": above 0, at most '
-        f"{LONGEST_HOLD:g}}}."
+        f"{LONGEST_HOLD_SECONDS:g}}}."
     )
     try:
         document = parse_json(body)
@@ -377,7 +377,7 @@ def _parse_hold(body: bytes) -> tuple[Mapping[GroupName, Epoch], float]:
         not numbers
         or isinstance(seconds, bool)
         or not isinstance(seconds, int | float)
-        or not 0 < seconds <= LONGEST_HOLD
+        or not 0 < seconds <= LONGEST_HOLD_SECONDS
     ):
         raise wanted
     return {GroupName(group): Epoch(epoch) for group, epoch in epochs.items()}, float(seconds)

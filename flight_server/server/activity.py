@@ -17,6 +17,7 @@ import pyarrow as pa
 from engine.access.principal import Permission, Principal
 from engine.cluster.reports import HostName
 from engine.errors import InvalidInput, LivestateError, NotFound, Unavailable
+from engine.model.durations import MICROSECONDS_PER_SECOND
 from engine.sql.lexer import blanks_end
 from flight_server.server.connections import Connections
 from flight_server.server.running_calls import Call, Calls, sees_all_calls
@@ -220,7 +221,7 @@ class Activity:
                 "roles": ", ".join(sorted(each.principal.roles)),
                 "peer": each.peer,
                 "state": "active" if running[each.principal.name, each.peer] else "idle",
-                "since": round(each.since * 1_000_000),
+                "since": round(each.since * MICROSECONDS_PER_SECOND),
                 "idle_seconds": round(self._connections.idle_seconds(each), 3),
                 "calls": each.calls,
                 "statements": running[each.principal.name, each.peer],

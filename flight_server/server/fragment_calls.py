@@ -52,7 +52,7 @@ class FragmentRunner(Protocol):
         """
 
 
-class Fragments:
+class FragmentCalls:
     """Runs fragments for the calls of Flight.
 
     Args:

@@ -134,7 +134,7 @@ def share_of(principal: Principal) -> Share:
 
 
 @dataclass(eq=False)
-class _Waiting:
+class _Waiter:
     """Somebody who waits for a slot.
 
     Attributes:
@@ -157,11 +157,11 @@ def next_in_line(waiting: Iterable[Share], held: Mapping[str, int]) -> int | Non
         held: How many slots each owner holds.
 
     Returns:
-        The place among those who wait; None where nobody may have one more.
+        The index among those who wait; None where nobody may have one more.
     """
     entitled = [
-        (held.get(share.owner, 0), place)
-        for place, share in enumerate(waiting)
+        (held.get(share.owner, 0), index)
+        for index, share in enumerate(waiting)
         if share.limit is None or held.get(share.owner, 0) < share.limit.most
     ]
     return min(entitled)[1] if entitled else None
@@ -179,7 +179,7 @@ def has_room(taken: Counter[str], owner: str, most: int) -> bool:
     return taken.total() < most or taken[owner] < most // len({*taken, owner})
 
 
-def take_one(counts: Counter[str], owner: str) -> None:
+def count_down(counts: Counter[str], owner: str) -> None:
     """Count one less of an owner, who is forgotten with the last.
 
     Args:
@@ -211,7 +211,7 @@ class Slots:
         self._closed = False
         self._lock = threading.Lock()
         self._held: Counter[str] = Counter()
-        self._waiting: list[_Waiting] = []
+        self._waiting: list[_Waiter] = []
 
     @contextmanager
     def waiting_for_news(self, share: Share = NO_SHARE) -> Iterator[None]:
@@ -234,7 +234,7 @@ class Slots:
             yield
         finally:
             with self._lock:
-                take_one(self._idle, share.owner)
+                count_down(self._idle, share.owner)
 
     def take(
         self,
@@ -264,9 +264,9 @@ class Slots:
                 self._free -= 1
                 self._held[share.owner] += 1
                 return 0.0
-            place = self._line_up(_Waiting(share))
+            waiter = self._line_up(_Waiter(share))
         seconds = self._max_wait_seconds if timeout_seconds is None else timeout_seconds
-        return self._wait(place, seconds, cancelled)
+        return self._wait(waiter, seconds, cancelled)
 
     def hold(
         self,
@@ -295,7 +295,7 @@ class Slots:
             share: Whose it was.
         """
         with self._lock:
-            take_one(self._held, share.owner)
+            count_down(self._held, share.owner)
             self._pass_on()
 
     def lend(self, share: Share) -> bool:
@@ -324,9 +324,9 @@ class Slots:
             if self._free and not self._closed:
                 self._free -= 1
                 return
-            place = self._line_up(_Waiting(share, is_back=True))
+            waiter = self._line_up(_Waiter(share, is_back=True))
         seconds = self._max_wait_seconds if timeout_seconds is None else timeout_seconds
-        self._wait(place, seconds, cancelled)
+        self._wait(waiter, seconds, cancelled)
 
     def end_loan(self, share: Share) -> None:
         """Take note that somebody has a slot again that was lent.
@@ -335,7 +335,7 @@ class Slots:
             share: Who.
         """
         with self._lock:
-            take_one(self._idle, share.owner)
+            count_down(self._idle, share.owner)
 
     def hand_on(self) -> None:
         """Give a slot back that counts as nobody's."""
@@ -349,8 +349,8 @@ class Slots:
             share: Whose it was.
         """
         with self._lock:
-            take_one(self._idle, share.owner)
-            take_one(self._held, share.owner)
+            count_down(self._idle, share.owner)
+            count_down(self._held, share.owner)
             if self._free:
                 # Whoever waits while a slot is free may now have one more.
                 self._free -= 1
@@ -359,11 +359,11 @@ class Slots:
     def _pass_on(self) -> None:
         """Give a slot to whoever's turn it is."""
         shares = (replace(each.share, limit=None) if each.is_back else each.share for each in self._waiting)
-        place = next_in_line(shares, self._held)
-        if place is None:
+        index = next_in_line(shares, self._held)
+        if index is None:
             self._free += 1
             return
-        following = self._waiting.pop(place)
+        following = self._waiting.pop(index)
         if not following.is_back:
             self._held[following.share.owner] += 1
         following.turn.set()
@@ -373,8 +373,8 @@ class Slots:
         with self._lock:
             self._closed = True
             waiting, self._waiting = self._waiting, []
-        for place in waiting:
-            place.turn.set()
+        for waiter in waiting:
+            waiter.turn.set()
 
     @property
     def held(self) -> int:
@@ -391,13 +391,13 @@ class Slots:
         """How many wait for one."""
         return len(self._waiting)
 
-    def _line_up(self, place: _Waiting) -> _Waiting:
+    def _line_up(self, waiter: _Waiter) -> _Waiter:
         if self._closed:
             raise stopping_error()
-        if not place.is_back:
-            self._check_room(place.share)
-        self._waiting.append(place)
-        return place
+        if not waiter.is_back:
+            self._check_room(waiter.share)
+        self._waiting.append(waiter)
+        return waiter
 
     def _check_room(self, share: Share) -> None:
         """See that one more may wait.
@@ -420,16 +420,16 @@ class Slots:
                 "host."
             )
 
-    def _wait(self, place: _Waiting, timeout_seconds: float, cancelled: Callable[[], bool] | None) -> float:
+    def _wait(self, waiter: _Waiter, timeout_seconds: float, cancelled: Callable[[], bool] | None) -> float:
         begun = time.monotonic()
-        is_cancelled = _wait_for_turn(place.turn, begun + timeout_seconds, cancelled)
+        is_cancelled = _wait_for_turn(waiter.turn, begun + timeout_seconds, cancelled)
         with self._lock:
-            if place in self._waiting:
-                self._waiting.remove(place)
+            if waiter in self._waiting:
+                self._waiting.remove(waiter)
                 if is_cancelled:
                     raise Cancelled("The request was cancelled while it waited for its turn.")
                 raise LimitExceeded(
-                    f"{self._load_in_words(place.share)}, and none ended within {timeout_seconds:g} s: ask "
+                    f"{self._load_in_words(waiter.share)}, and none ended within {timeout_seconds:g} s: ask "
                     "again later, ask another host, or raise the limit."
                 )
             if self._closed:
@@ -463,7 +463,7 @@ def _wait_for_turn(turn: threading.Event, until: float, cancelled: Callable[[], 
 class _State(Enum):
     """Where a slot is, of somebody who may hold it."""
 
-    GIVEN = "given"
+    NOT_HELD = "not held"
     HELD = "held"
     LENT = "lent"
 
@@ -496,7 +496,7 @@ class HeldSlot:
         self._share = share
         self._cancelled = cancelled
         self._lock = threading.Lock()
-        self._state = _State.HELD if is_held else _State.GIVEN
+        self._state = _State.HELD if is_held else _State.NOT_HELD
         self.waited = waited
 
     @property
@@ -516,12 +516,12 @@ class HeldSlot:
     def _let_go(self) -> bool:
         """Give it back; whether it was held."""
         with self._lock:
-            state, self._state = self._state, _State.GIVEN
+            state, self._state = self._state, _State.NOT_HELD
         if state is _State.HELD:
             self._slots.give(self._share)
         elif state is _State.LENT:
             self._slots.forget(self._share)
-        return state is not _State.GIVEN
+        return state is not _State.NOT_HELD
 
     def lend(self) -> None:
         """As `Slot.lend`."""
@@ -556,7 +556,7 @@ class HeldSlot:
     @contextmanager
     def occupy(self, until: float | None) -> Iterator[None]:
         """As `Slot.occupy`."""
-        if self._state is not _State.GIVEN:
+        if self._state is not _State.NOT_HELD:
             yield
             return
         self._take(until)

@@ -8,7 +8,7 @@ import threading
 from collections import Counter
 
 from engine.errors import LimitExceeded
-from flight_server.server.limits import has_room, take_one
+from flight_server.server.limits import count_down, has_room
 
 
 class OpenCalls:
@@ -49,5 +49,5 @@ class OpenCalls:
     def end(self, owner: str) -> None:
         """Count a call no more."""
         with self._lock:
-            take_one(self._by_owner, owner)
+            count_down(self._by_owner, owner)
             self._count -= 1

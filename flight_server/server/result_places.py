@@ -11,7 +11,7 @@ from collections import Counter
 
 from engine.deadline import Deadline
 from engine.errors import LimitExceeded
-from flight_server.server.limits import has_room, take_one
+from flight_server.server.limits import count_down, has_room
 
 TABLE_PLACES = 4
 """Times as many smaller results may be on their way, which have no more than their rows."""
@@ -97,5 +97,5 @@ class ResultPlaces:
             owner: Whose it was.
         """
         with self._changed:
-            take_one(self._taken, owner)
+            count_down(self._taken, owner)
             self._changed.notify_all()

@@ -30,7 +30,7 @@ from flight_server.server.activity import Activity
 from flight_server.server.audit import AuditLog
 from flight_server.server.callers import Callers
 from flight_server.server.drain import Drain
-from flight_server.server.fragment_calls import FragmentRunner, Fragments
+from flight_server.server.fragment_calls import FragmentCalls, FragmentRunner
 from flight_server.server.key_streams import KeyStreams
 from flight_server.server.ledger import Ledger
 from flight_server.server.limits import ServerLimits
@@ -40,7 +40,7 @@ from flight_server.server.result_streams import TABLE_BYTES, WRITE_OPTIONS
 from flight_server.server.running_calls import Calls
 from flight_server.server.server_figures import ServerFigures
 from flight_server.server.sessions import CallerFactory, OpenHandshake
-from flight_server.server.statements import Statements
+from flight_server.server.statements import StatementCalls
 from flight_server.server.thread_limit import ThreadLimit
 from flight_server.wire.boundary import guard_rpc
 from flight_server.wire.call_headers import MIDDLEWARE
@@ -129,7 +129,7 @@ class LivestateServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow 
         table_places = ResultPlaces(TABLE_PLACES * limits.max_results, "more than 256 KiB")
         ledger = Ledger()
         activity = Activity(self._calls, self._callers.connections, cluster)
-        self._statements = Statements(
+        self._statements = StatementCalls(
             service,
             self._calls,
             limits,
@@ -143,7 +143,7 @@ class LivestateServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow 
             audit,
             slow_seconds,
         )
-        self._fragments = Fragments(
+        self._fragments = FragmentCalls(
             fragments or service,
             self._calls,
             limits,
@@ -315,7 +315,7 @@ class LivestateServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow 
         batches = list(slice_batches(iter(table.to_batches()), TABLE_BYTES))
         return flight.RecordBatchStream(pa.Table.from_batches(batches, table.schema), WRITE_OPTIONS)
 
-    def _statements_for(self, context: Any) -> Statements:
+    def _statements_for(self, context: Any) -> StatementCalls:
         """What answers the statements of whoever calls."""
         CALL_CORE.leave()
         principal = self._callers.check(context, *_ASKERS)

@@ -39,7 +39,7 @@ UNEXPECTED = "Defect"
 """The kind of failures that nobody expected."""
 
 
-class StatementClass(StrEnum):
+class AnswerClass(StrEnum):
     """How a statement was answered."""
 
     KEPT = "kept"
@@ -57,37 +57,37 @@ class StatementClass(StrEnum):
     FRAGMENT = "fragment"
 
 
-_PLANS: Mapping[str, StatementClass] = {
+_PLANS: Mapping[str, AnswerClass] = {
     each.value: each
     for each in (
-        StatementClass.LOOKUP,
-        StatementClass.ROWS,
-        StatementClass.COUNT,
-        StatementClass.SUMMARY,
-        StatementClass.ENGINE,
-        StatementClass.CATALOG,
+        AnswerClass.LOOKUP,
+        AnswerClass.ROWS,
+        AnswerClass.COUNT,
+        AnswerClass.SUMMARY,
+        AnswerClass.ENGINE,
+        AnswerClass.CATALOG,
     )
 }
-_EVENTS: Mapping[str, StatementClass] = {
-    each.value: each for each in (StatementClass.KEYS, StatementClass.ENDPOINT, StatementClass.FRAGMENT)
+_EVENTS: Mapping[str, AnswerClass] = {
+    each.value: each for each in (AnswerClass.KEYS, AnswerClass.ENDPOINT, AnswerClass.FRAGMENT)
 }
 _GATHERING = frozenset({Fallback.GATHER_PIECES, Fallback.GATHER_SUBTREES, Fallback.GATHER_ALL})
 
 
-def statement_class(metadata: QueryMetadata) -> StatementClass:
+def statement_class(metadata: QueryMetadata) -> AnswerClass:
     """How a statement was answered.
 
     Args:
         metadata: What its result says.
     """
     if metadata.kept:
-        return StatementClass.KEPT
-    if metadata.rules == (WHOLE_RULE,) and metadata.plan != StatementClass.LOOKUP:
-        return StatementClass.FORWARDED
+        return AnswerClass.KEPT
+    if metadata.rules == (WHOLE_RULE,) and metadata.plan != AnswerClass.LOOKUP:
+        return AnswerClass.FORWARDED
     if metadata.plan == DISTRIBUTED:
         is_gathered = not _GATHERING.isdisjoint(metadata.fallbacks)
-        return StatementClass.GATHERED if is_gathered else StatementClass.SPLIT
-    return _PLANS.get(metadata.plan, StatementClass.ENGINE)
+        return AnswerClass.GATHERED if is_gathered else AnswerClass.SPLIT
+    return _PLANS.get(metadata.plan, AnswerClass.ENGINE)
 
 
 @dataclass
@@ -123,7 +123,7 @@ class StatementTotals:
         failures: How many calls failed, by kind.
     """
 
-    classes: Mapping[StatementClass, ClassTotals]
+    classes: Mapping[AnswerClass, ClassTotals]
     fallbacks: Mapping[str, int]
     failures: Mapping[str, int]
 
@@ -133,7 +133,7 @@ class StatementMeter:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._classes = {each: ClassTotals() for each in StatementClass}
+        self._classes = {each: ClassTotals() for each in AnswerClass}
         self._fallbacks: Counter[str] = Counter()
         self._failures: Counter[str] = Counter()
 

@@ -91,7 +91,7 @@ def engine_session(statement: Statement) -> Session:
     )
 
 
-class Statements:
+class StatementCalls:
     """Plans and runs statements for the calls of Flight.
 
     Args:
@@ -130,7 +130,7 @@ class Statements:
         self._ledger = ledger
         self._terms = Terms(callers, ANYBODY, slow_clients, places, table_places)
         self._principal = ANYBODY
-        self._by_principal: dict[int, Statements] = {}
+        self._by_principal: dict[int, StatementCalls] = {}
         """Those of principals that asked last, by the id of their object, to which they refer."""
         self._default_session = replace(DEFAULT_SESSION, user=ANYBODY.name)
         self._service = service
@@ -142,7 +142,7 @@ class Statements:
         self._slow_clients = slow_clients
         self._uris = uris
 
-    def for_principal(self, principal: Principal) -> Statements:
+    def for_principal(self, principal: Principal) -> StatementCalls:
         """The same for the statements of somebody; they share what is limited.
 
         Args:
@@ -161,7 +161,7 @@ class Statements:
             self._by_principal[id(principal)] = other
         return other
 
-    def _copy_for(self, principal: Principal) -> Statements:
+    def _copy_for(self, principal: Principal) -> StatementCalls:
         other = copy(self)
         other._principal = principal  # noqa: SLF001 - one of this class
         other._by_principal = {}  # noqa: SLF001 - likewise; else it would refer to itself
@@ -391,7 +391,9 @@ class Statements:
             }
             pinned = replace(statement, read_point=replace(statement.read_point, pinned=epochs))
             endpoints = [
-                flight.FlightEndpoint(execution_ticket(pinned.to_bytes(), None), list(self._uris.values()))
+                flight.FlightEndpoint(
+                    execution_ticket(pinned.to_bytes(), division.shapes), list(self._uris.values())
+                )
             ]
         else:
             endpoints = [self._piece_endpoint(piece) for piece in division.pieces]

@@ -35,7 +35,7 @@ from engine.replica.catch_up import SECONDS_BETWEEN_DOUBTS
 from engine.replica.commit_queue import LARGE_EPOCH_BYTES
 from engine.replica.group import FollowedGroup
 from engine.replica.group_setup import GroupSetup
-from engine.replica.group_views import GroupView, Retention
+from engine.replica.group_views import EpochRetention, GroupView
 from engine.replica.snapshot_options import SnapshotOptions
 from engine.replica.snapshot_schedule import DueSnapshot
 from engine.replica.snapshotter import SnapshotMaker
@@ -181,7 +181,7 @@ class Host:
             options=STATE,
             shared_options=shared_options(STATE),
             held=lambda definition: [] if definition == ELSEWHERE else self._held,
-            retention=Retention(seconds=0.0, versions=2, bytes=1 << 20),
+            retention=EpochRetention(seconds=0.0, versions=2, bytes=1 << 20),
             workers=self._workers,
             request_compaction=lambda group, store: None,
             snapshot_after=SNAPSHOT_AFTER,

@@ -15,7 +15,7 @@ from pyarrow import flight
 
 from engine.processes import right_of_way
 from engine.processes.right_of_way import RIGHT_OF_WAY
-from flight_server.server.statements import Statements
+from flight_server.server.statements import StatementCalls
 
 CLIENTS = 6
 CALL_THREADS = "grpc"
@@ -57,13 +57,13 @@ def test_what_is_not_short_leaves(uri: str, monkeypatch: pytest.MonkeyPatch) -> 
     # Calls at once set it anew.
     monkeypatch.setattr(right_of_way, "CROWDED_SECONDS", math.inf)
     answered_on: list[set[int]] = []
-    answer = Statements._answer
+    answer = StatementCalls._answer
 
-    def answer_and_note(self: Statements, *arguments: Any) -> flight.FlightDataStream:
+    def answer_and_note(self: StatementCalls, *arguments: Any) -> flight.FlightDataStream:
         answered_on.append(os.sched_getaffinity(0))
         return answer(self, *arguments)
 
-    monkeypatch.setattr(Statements, "_answer", answer_and_note)
+    monkeypatch.setattr(StatementCalls, "_answer", answer_and_note)
     ask_at_once(uri, "SELECT * FROM songs WHERE song_id = 1", 20)
     restricted = restricted_threads()
     assert restricted

@@ -29,7 +29,7 @@ from flight_server.client.client import Client
 from flight_server.client.connection_options import ConnectionOptions
 from flight_server.host.host import Host, HostOptions
 from flight_server.host.ports import free_ports
-from flight_server.server.statement_meter import ClassTotals, StatementClass
+from flight_server.server.statement_meter import AnswerClass, ClassTotals
 from flight_server.wire.messages import new, pack
 from flight_server.wire.read_point_options import parse_read_point
 from tests.support.certificate import Certificate
@@ -259,7 +259,7 @@ def _can_read(client: Client, sql: str) -> bool:
     return True
 
 
-def _taken(host: Host, name: StatementClass) -> ClassTotals:
+def _taken(host: Host, name: AnswerClass) -> ClassTotals:
     figures = host.figures().server
     assert figures is not None
     return figures.totals.classes[name]
@@ -272,12 +272,12 @@ def test_what_moved_for_a_statement_is_all_that_the_other_host_sent(tmp_path: Pa
     append_table(Changelog.open(str(tmp_path / "changelog")), large, rows)
     with pair(tmp_path) as (asked, other), Client(asked.uri, timeout_seconds=60) as client:
         for sql in ("SELECT * FROM large", "SELECT n FROM large ORDER BY n", "SELECT DISTINCT n FROM large"):
-            moved = _taken(asked, StatementClass.SPLIT).moved
-            sent = _taken(other, StatementClass.FRAGMENT).size
+            moved = _taken(asked, AnswerClass.SPLIT).moved
+            sent = _taken(other, AnswerClass.FRAGMENT).size
             assert client.query(sql).read_all().num_rows == rows.num_rows
             wait_until(lambda: not (asked.running_queries or other.running_queries))
-            moved = _taken(asked, StatementClass.SPLIT).moved - moved
-            sent = _taken(other, StatementClass.FRAGMENT).size - sent
+            moved = _taken(asked, AnswerClass.SPLIT).moved - moved
+            sent = _taken(other, AnswerClass.FRAGMENT).size - sent
             assert sent > 500_000, sql
             assert moved == pytest.approx(sent, rel=0.05), sql
 

@@ -6,6 +6,7 @@ import datetime as dt
 import json
 from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -15,12 +16,13 @@ from pyarrow import flight
 from engine.changelog import Changelog, open_appender
 from engine.changelog.appender import StoreAppender
 from engine.model.kinds import Behaviour, Versioned
-from engine.model.schema import define_store
+from engine.model.schema import StoreName, define_store
 from flight_server.host.host import Host, HostOptions
 from tests.protocol.conftest import BIG_ROWS
 from tests.support.many_hosts import three_hosts
 from tests.support.plays import PARTITIONS, ROWS
 from tests.support.started_host import start_host
+from tests.support.waiting import wait_until
 
 TIME = pa.timestamp("us", "UTC")
 
@@ -248,3 +250,32 @@ def test_holds(plain: flight.FlightClient) -> None:
 def test_wrong_holds(plain: flight.FlightClient, body: object) -> None:
     with pytest.raises(pa.ArrowInvalid, match=r"The body of livestate.hold is"):
         hold(plain, body)
+
+
+@pytest.mark.parametrize("group", ["plays", "others"])
+def test_one_ticket_reads_no_other_store(tmp_path: Path, group: str) -> None:
+    """Between two readings the name was switched to a store of the same columns: a task that reads again gets
+    the rows that it got, or none.
+    """
+    root, schema = str(tmp_path / "changelog"), pa.schema([("song", pa.int64()), ("n", pa.int64())])
+    first = define_store("plays", schema, ["song"], partitions=2, group="plays")
+    other = define_store("new plays", schema, ["song"], partitions=2, group=group)
+    rows = pa.table({"song": range(20), "n": [1] * 20}, schema)
+    appender = open_appender(Changelog.open(root), [first, other] if group == "plays" else [first])
+    appender.append({"plays": rows} if group != "plays" else {"plays": rows, "new plays": rows.slice(5)})
+    if group != "plays":
+        open_appender(Changelog.open(root), [other]).append({"new plays": rows.slice(5)})
+    with (
+        start_host(HostOptions(root, tmp_path / "data", port=0)) as host,
+        flight.connect(host.uri) as client,
+    ):
+        info = plan(client, sql="SELECT sum(n) AS n FROM plays", endpoints="partitions")
+        assert [table.to_pylist() for table in read(info, client)] == [[{"n": 20}]]
+        Changelog.open(root).switch(StoreName("plays"), StoreName("new plays"))
+
+        def newest() -> object:
+            return client.do_get(flight.Ticket(b"SELECT sum(n) AS n FROM plays")).read_all().to_pylist()
+
+        wait_until(lambda: newest() == [{"n": 15}])
+        with pytest.raises(pa.ArrowInvalid, match="switched to store new plays"):
+            read(info, client)

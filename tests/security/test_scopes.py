@@ -21,7 +21,7 @@ from flight_server.client.client import Client
 from flight_server.client.connection_options import ConnectionOptions
 from flight_server.client.secret_files import write_secret
 from flight_server.host.host import Host, HostOptions
-from flight_server.server.statement_meter import ClassTotals, StatementClass
+from flight_server.server.statement_meter import AnswerClass, ClassTotals
 from flight_server.wire.messages import new, pack
 from tests.protocol.test_cluster_hosts import pair, several
 from tests.support.oracle import sorted_rows
@@ -151,7 +151,7 @@ def test_answers_are_those_of_stores_that_hold_nothing_else(ann: Client, referen
         assert all(found.metadata[name] == 0 for name in ("rows", "rows_read", "blocks", "segments"))
 
 
-def totals(host: Host) -> Mapping[StatementClass, ClassTotals]:
+def totals(host: Host) -> Mapping[AnswerClass, ClassTotals]:
     figures = host.figures().server
     assert figures is not None
     return figures.totals.classes
@@ -159,7 +159,7 @@ def totals(host: Host) -> Mapping[StatementClass, ClassTotals]:
 
 def test_figures_of_the_host_are_of_all_that_was_read(hosts: Sequence[Host], directory: Path) -> None:
     sql = "SELECT desk, count(*) AS n, max(amount) AS m FROM trades WHERE id <> {} GROUP BY desk"
-    asked, expected = hosts[0], StatementClass.ENGINE if len(hosts) == 1 else StatementClass.SPLIT
+    asked, expected = hosts[0], AnswerClass.ENGINE if len(hosts) == 1 else AnswerClass.SPLIT
     counted = {}
     for place, name in enumerate(("all", "ann")):
         before = totals(asked)[expected]

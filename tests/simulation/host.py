@@ -19,7 +19,7 @@ from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition, 
 from engine.replica.catch_up import SECONDS_BETWEEN_DOUBTS
 from engine.replica.group import FollowedGroup
 from engine.replica.group_setup import GroupSetup
-from engine.replica.group_views import GroupView, Retention
+from engine.replica.group_views import EpochRetention, GroupView
 from engine.replica.partition_places import store_path
 from engine.replica.reached_epoch import ReachedEpoch
 from engine.replica.snapshot_options import SnapshotOptions
@@ -172,7 +172,7 @@ class SimulatedHost:
             options=self._options,
             shared_options=shared_options(self._options),
             held=lambda definition: self._held[self.name],
-            retention=Retention(seconds=3 * SECONDS_BETWEEN_DOUBTS, versions=3, bytes=1 << 20),
+            retention=EpochRetention(seconds=3 * SECONDS_BETWEEN_DOUBTS, versions=3, bytes=1 << 20),
             workers=Inline(),  # type: ignore[arg-type]  # what is used of an executor
             request_compaction=lambda group, partition: None,
             snapshot_after=SNAPSHOT_AFTER,

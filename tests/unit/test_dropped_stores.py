@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,7 +11,7 @@ import pytest
 
 from engine.changelog import Changelog, SnapshotRetention, StoreAppender, open_appender
 from engine.changelog.store_drops import drop_store, remove_dropped_stores
-from engine.errors import NotFound
+from engine.errors import NotFound, Unavailable
 from engine.model.schema import Epoch, GroupName, StoreDefinition
 from engine.replica.follower import Follower
 from engine.replica.snapshot_options import SnapshotOptions
@@ -99,6 +100,24 @@ def test_a_running_host_lets_go_of_a_whole_group(root: str, tmp_path: Path) -> N
         again = open_appender(Changelog.open(root), [ACCOUNTS])
         assert host.wait_for(GROUP, append(again, 3), WAIT_SECONDS)
         wait_until(lambda: host.definitions().keys() == {ACCOUNTS.name} and numbers(host) == {3})
+
+
+def test_a_store_made_anew_in_another_group_is_not_read_for_the_one_of_before(
+    root: str, tmp_path: Path
+) -> None:
+    """Who names the epochs of the groups that he knew is refused, and gets no epoch of another group."""
+    appender = open_appender(Changelog.open(root), [ACCOUNTS, LIMITS])
+    elsewhere = replace(ACCOUNTS, group=GroupName("elsewhere"))
+    with run_follower(Changelog.open(root), tmp_path / "data") as host:
+        before = append(appender, 1, ACCOUNTS, LIMITS)
+        assert host.wait_for(GROUP, before, WAIT_SECONDS)
+        drop(root)
+        last = append(open_appender(Changelog.open(root), [elsewhere]), 2)
+        assert host.wait_for(elsewhere.group, last, WAIT_SECONDS)
+        assert numbers(host) == {2}
+        with pytest.raises(Unavailable, match="made anew in store group elsewhere"):
+            host.pin_views([ACCOUNTS.name], {GROUP: before})
+        assert not host.definitions()[ACCOUNTS.name].has_shape_of(ACCOUNTS)
 
 
 @pytest.mark.parametrize("is_renewed", [False, True])

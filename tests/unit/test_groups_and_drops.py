@@ -36,7 +36,7 @@ from engine.model.schema import Epoch, PartitionId, StoreDefinition, StoreDefini
 from engine.replica.group import FollowedGroup
 from engine.replica.group_definitions import GroupDefinitions
 from engine.replica.group_setup import GroupSetup
-from engine.replica.group_views import Retention
+from engine.replica.group_views import EpochRetention
 from engine.replica.snapshot_options import SnapshotOptions
 from engine.replica.snapshot_schedule import DueSnapshot
 from engine.replica.snapshotter import SnapshotMaker
@@ -85,7 +85,7 @@ class Host:
                 options=STATE,
                 shared_options=shared_options(STATE),
                 held=lambda definition: range(definition.partitions),  # type: ignore[arg-type, return-value]
-                retention=Retention(seconds=0.0, versions=2, bytes=1 << 20),
+                retention=EpochRetention(seconds=0.0, versions=2, bytes=1 << 20),
                 workers=workers,
                 request_compaction=lambda group, store: self.note_compaction(),
                 snapshot_after=EPOCH_WEIGHT,

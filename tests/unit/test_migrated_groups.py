@@ -246,7 +246,7 @@ def test_a_migration_that_a_restored_changelog_has_lost(
     hosted = Changelog.open(changelog.uri)
     assert hosted.generation(GROUP) == 1
     restore_copy(tmp_path / "copy", changelog)
-    with pytest.raises(Corrupt, match="Migration 1 of store group bank is missing"):
+    with pytest.raises(Corrupt, match="Amendment 1 of store group bank is missing"):
         hosted.definitions()
     assert hosted.definitions()[DEBIT.name].generation == 0
 

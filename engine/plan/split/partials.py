@@ -19,7 +19,7 @@ class NotSplitError(Exception):
 
 
 @dataclass(frozen=True)
-class GatheredRows:
+class ListedRows:
     """Rows that hosts sent inside a list, one row of the merge each.
 
     Attributes:
@@ -110,7 +110,7 @@ class PartialRows:
         """
         return column(self._part, f"__value_{_index_of(self._values, aggregate)}")
 
-    def rows(self, gathered: exp.Expr, values: int = 0) -> GatheredRows:
+    def rows(self, gathered: exp.Expr, values: int = 0) -> ListedRows:
         """The rows of a list that every host makes.
 
         Args:
@@ -124,7 +124,7 @@ class PartialRows:
         if number == len(self._list_values):
             self._list_values.append(values)
         number_of_list = exp.Literal.number(number + 1)
-        return GatheredRows(
+        return ListedRows(
             exp.EQ(this=column(self._part, _KIND), expression=number_of_list),
             column(self._part, f"__row_{number}"),
         )

@@ -42,7 +42,7 @@ class NotPlannedError(Exception):
 
 
 @dataclass(frozen=True)
-class Answer:
+class SplitAnswer:
     """A query over fragments' rows.
 
     Attributes:
@@ -93,7 +93,7 @@ class AnswerRule:
     """
 
     name: str
-    apply: Callable[[Planner, exp.Query], Answer | None]
+    apply: Callable[[Planner, exp.Query], SplitAnswer | None]
 
 
 @dataclass(frozen=True)
@@ -171,7 +171,7 @@ class Planner:
                 plan = rule.apply(plan)
         return plan
 
-    def _plan_of(self, answer: Answer) -> SplitPlan:
+    def _plan_of(self, answer: SplitAnswer) -> SplitPlan:
         """The fragments and what is made of them."""
         rules = [fragment.rule for fragment in self.fragments]
         if (
@@ -200,7 +200,7 @@ class Planner:
                 if isinstance(rule, SelectRule):
                     rule.apply(self, query, frames)
 
-    def answer(self, query: exp.Query) -> Answer:
+    def answer(self, query: exp.Query) -> SplitAnswer:
         """A query over fragments' rows that gives what a prepared query gives, by the first rule that knows
         one.
 
@@ -217,7 +217,7 @@ class Planner:
             return self.answer(query.this)
         has_rows: bool | None = None
         for rule in self.rules:
-            found: Answer | None = None
+            found: SplitAnswer | None = None
             if isinstance(rule, AnswerRule):
                 found = rule.apply(self, query)
             elif isinstance(rule, PhaseRule) and isinstance(query, exp.Select):
@@ -346,7 +346,7 @@ class Planner:
                 found.set("table", exp.to_identifier(places[found.table], quoted=True))
         return stores, tuple(outputs), *map(text, conditions)
 
-    def split_select(self, split: SelectSplit | None, prefix: str = "") -> Answer | None:
+    def split_select(self, split: SelectSplit | None, prefix: str = "") -> SplitAnswer | None:
         """Take a SELECT in two phases, if the merge reads nothing but fragments' rows and hosts can do their
         part.
 
@@ -371,7 +371,7 @@ class Planner:
             return None
         rule = f"{prefix}{split.rule}"
         self.add_fragment(split.partial, rule, {})
-        return Answer(split.merge, None, f"{rule} merge")
+        return SplitAnswer(split.merge, None, f"{rule} merge")
 
     def _is_everywhere(self, query: exp.Query) -> bool:
         return not free_aliases(query) and isinstance(self.placer.relation(query).placement, Everywhere)

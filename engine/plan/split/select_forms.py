@@ -107,7 +107,7 @@ def partial_limit(select: exp.Select) -> exp.Expr | None:
     limit, offset = select.args.get("limit"), select.args.get("offset")
     if offset is not None and (not isinstance(offset, exp.Offset) or not _is_plain(offset.expression)):
         raise NotSplitError
-    if limit is None:
+    if limit is None or (isinstance(limit, exp.Limit) and limit.expression == exp.var("ALL")):
         return None
     if (
         not isinstance(limit, exp.Limit)

@@ -15,7 +15,7 @@ from engine.state.folds.fold_aggregates import Aggregates
 from engine.state.folds.fold_columns import TOMBSTONE_FIELD, concatenate, tombstones_of
 from engine.state.folds.grouping import Mask, valid_rows
 from engine.state.folds.order_numbers import raw_numbers, to_array
-from engine.state.folds.timelines import Fragments, Joined, Times, join
+from engine.state.folds.timelines import Joined, SessionFragments, Times, join
 from engine.state.keys import KeyCodec
 
 
@@ -51,7 +51,7 @@ class SessionFold:
         names = [*self._prefix, *self._aggregates.partials]
         columns = {name: concatenate(table.column(name), rows.column(name)) for name in names}
         columns[self._kind.end], ends = self._ends(columns)
-        fragments = Fragments(
+        fragments = SessionFragments(
             sort_keys.groups_of(self._codec.encode([columns[name] for name in self._prefix]))[1],
             raw_numbers(columns[self._kind.start]),
             ends,

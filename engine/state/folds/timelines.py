@@ -27,7 +27,7 @@ Times = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class Fragments:
+class SessionFragments:
     """Stored sessions in order of their start, then the rows of an epoch in commit order.
 
     Attributes:
@@ -78,7 +78,7 @@ class Joined:
     replaced: Rows
 
 
-def join(fragments: Fragments, gap: int) -> Joined:
+def join(fragments: SessionFragments, gap: int) -> Joined:
     """Find the sessions that some fragments make.
 
     Args:
@@ -112,7 +112,7 @@ def join(fragments: Fragments, gap: int) -> Joined:
     return Joined(steps, sessions, np.concatenate([items[first], some]), np.concatenate([moved, replaced]))
 
 
-def _split_by_key(fragments: Fragments) -> tuple[Rows, Rows]:
+def _split_by_key(fragments: SessionFragments) -> tuple[Rows, Rows]:
     """The fragments of keys that have a tombstone, and the others, both in their order."""
     rows: Rows = np.arange(len(fragments.keys))
     if fragments.removals is None:
@@ -151,7 +151,7 @@ class _Runs:
     count: int
 
 
-def _runs(fragments: Fragments, rows: Rows, gap: int) -> _Runs:
+def _runs(fragments: SessionFragments, rows: Rows, gap: int) -> _Runs:
     keys, starts, ends = fragments.keys[rows], fragments.starts[rows], fragments.ends[rows]
     order = np.lexsort((starts, keys))
     keys, starts, ends = keys[order], starts[order], ends[order]
@@ -168,7 +168,7 @@ def _runs(fragments: Fragments, rows: Rows, gap: int) -> _Runs:
     return _Runs(rows[in_order], numbers[in_order], int(is_touched.sum()))
 
 
-def _keeps_touching(fragments: Fragments, runs: _Runs, gap: int) -> Mask:
+def _keeps_touching(fragments: SessionFragments, runs: _Runs, gap: int) -> Mask:
     """Which runs have been one session from their first fragment on, shape (runs,)."""
     rows, numbers = runs.rows, runs.numbers
     starts, ends = fragments.starts[rows], fragments.ends[rows]
@@ -254,7 +254,7 @@ class _Line:
         replaced: The stored sessions that are not there any more as they were.
     """
 
-    def __init__(self, fragments: Fragments, rows: Rows, gap: int) -> None:
+    def __init__(self, fragments: SessionFragments, rows: Rows, gap: int) -> None:
         self._sessions: list[_Chain] = []
         self._gap = gap
         removals = np.zeros(len(rows), np.bool_) if fragments.removals is None else fragments.removals[rows]

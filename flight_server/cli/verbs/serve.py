@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from engine.telemetry.log_lines import LOG_FORMATS, LOG_LEVELS
 from flight_server.cli.failures import show_failures
 from flight_server.cli.options import (
     FILE,
@@ -165,14 +166,14 @@ _LEAST_MEMORY_BYTES = 16 << 20
 )
 @click.option(
     "--log-format",
-    type=click.Choice(["text", "json"]),
+    type=click.Choice(LOG_FORMATS),
     default="text",
     show_default=True,
     help="How the log on standard error looks: a line an event.",
 )
 @click.option(
     "--log-level",
-    type=click.Choice(["debug", "info", "warning", "error"]),
+    type=click.Choice(LOG_LEVELS),
     default="info",
     show_default=True,
     help="Which events the log has.",

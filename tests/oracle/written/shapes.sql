@@ -660,3 +660,11 @@ SELECT ok, bitstring_agg(k, 0, 199 ORDER BY k)::VARCHAR FROM plays GROUP BY ok
 SELECT ok, histogram(n, [0, 10] ORDER BY n) FROM plays GROUP BY ok
 ;;
 SELECT ok, approx_quantile(n, 0.5 ORDER BY k) IS NOT NULL FROM plays GROUP BY ok
+;;
+SELECT k FROM plays ORDER BY k LIMIT ALL OFFSET 195
+;;
+SELECT DISTINCT usr FROM plays ORDER BY usr LIMIT ALL OFFSET 15
+;;
+SELECT count(*) FROM (SELECT k FROM plays ORDER BY k LIMIT ALL OFFSET 100)
+;;
+SUMMARIZE TABLE users

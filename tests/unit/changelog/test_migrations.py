@@ -474,16 +474,16 @@ def test_damaged_migrations_are_noticed(local: Changelog, tmp_path: Path) -> Non
     data = path.read_bytes()
     second = (tmp_path / "root" / amendment_path(PLAYS.group, 2)).read_bytes()
     for damaged, message in (
-        (data[:-5] + b"x" + data[-4:], "Migration 1 of store group plays is damaged"),
-        (data.replace(b"rating", b"ratinG", 1), "Migration 1 of store group plays is damaged"),
-        (b"", "Migration 1 of store group plays is damaged"),
-        (second, "Migration 1 of store group plays is that of 2 of store group plays"),
+        (data[:-5] + b"x" + data[-4:], "Amendment 1 of store group plays is damaged"),
+        (data.replace(b"rating", b"ratinG", 1), "Amendment 1 of store group plays is damaged"),
+        (b"", "Amendment 1 of store group plays is damaged"),
+        (second, "Amendment 1 of store group plays is that of 2 of store group plays"),
     ):
         path.write_bytes(damaged)
         with pytest.raises(Corrupt, match=message):
             Changelog.open(local.uri).definition_at(PLAYS.name, 2)
     path.unlink()
-    with pytest.raises(Corrupt, match="Migration 1 of store group plays is missing"):
+    with pytest.raises(Corrupt, match="Amendment 1 of store group plays is missing"):
         Changelog.open(local.uri).definition_at(PLAYS.name, 2)
 
 

@@ -26,7 +26,7 @@ from flight_server.monitoring.host_figures import HostFigures
 from flight_server.monitoring.metrics import MOST_NAMED, OTHERS, MetricsPage
 from flight_server.monitoring.scheduling_lag import SchedulingLag
 from flight_server.server.server_figures import ServerFigures, SlotFigures
-from flight_server.server.statement_meter import StatementClass, StatementMeter, statement_class
+from flight_server.server.statement_meter import AnswerClass, StatementMeter, statement_class
 from tests.support.waiting import wait_until
 
 PARTITIONS = (PartitionId(0), PartitionId(1))
@@ -185,18 +185,18 @@ def metadata(plan: str, **changes: Any) -> QueryMetadata:
 @pytest.mark.parametrize(
     ("found", "expected"),
     [
-        (metadata("engine", kept=True), StatementClass.KEPT),
-        (metadata("lookup"), StatementClass.LOOKUP),
-        (metadata("lookup", rules=("one host",)), StatementClass.LOOKUP),
-        (metadata("rows"), StatementClass.ROWS),
-        (metadata("summary", rules=("one host",)), StatementClass.FORWARDED),
-        (metadata("distributed", rules=("two phases",)), StatementClass.SPLIT),
-        (metadata("distributed", fallbacks={"gather all": 1}), StatementClass.GATHERED),
-        (metadata("distributed", fallbacks={"split": 1}), StatementClass.SPLIT),
-        (metadata("what others call it"), StatementClass.ENGINE),
+        (metadata("engine", kept=True), AnswerClass.KEPT),
+        (metadata("lookup"), AnswerClass.LOOKUP),
+        (metadata("lookup", rules=("one host",)), AnswerClass.LOOKUP),
+        (metadata("rows"), AnswerClass.ROWS),
+        (metadata("summary", rules=("one host",)), AnswerClass.FORWARDED),
+        (metadata("distributed", rules=("two phases",)), AnswerClass.SPLIT),
+        (metadata("distributed", fallbacks={"gather all": 1}), AnswerClass.GATHERED),
+        (metadata("distributed", fallbacks={"split": 1}), AnswerClass.SPLIT),
+        (metadata("what others call it"), AnswerClass.ENGINE),
     ],
 )
-def test_statements_have_a_class(found: QueryMetadata, expected: StatementClass) -> None:
+def test_statements_have_a_class(found: QueryMetadata, expected: AnswerClass) -> None:
     assert statement_class(found) is expected
 
 

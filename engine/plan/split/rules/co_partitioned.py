@@ -22,13 +22,13 @@ from engine.plan.logical.trees import (
     unique_name,
 )
 from engine.plan.split.placement import Spread
-from engine.plan.split.planner import Answer, AnswerRule, Planner
+from engine.plan.split.planner import AnswerRule, Planner, SplitAnswer
 from engine.plan.split.rules.top_k import LAST_CLAUSES, top_k
 
 RULE = "co-partitioned"
 
 
-def co_partitioned(planner: Planner, query: exp.Query) -> Answer | None:
+def co_partitioned(planner: Planner, query: exp.Query) -> SplitAnswer | None:
     """Let every host answer a query over its own rows.
 
     Args:
@@ -48,7 +48,7 @@ def co_partitioned(planner: Planner, query: exp.Query) -> Answer | None:
     if not present:
         names = output_names(query)
         part = planner.add_fragment(query, RULE, relation.types)
-        return Answer(_rows_of(part, names), part, RULE)
+        return SplitAnswer(_rows_of(part, names), part, RULE)
     plain = query.copy()
     clauses = {part: plain.args[part] for part in present}
     for part in present:

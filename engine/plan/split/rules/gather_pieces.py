@@ -26,7 +26,7 @@ from engine.plan.split.joins import (
 )
 from engine.plan.split.pieces import cut, cut_table, move_conditions_into_where
 from engine.plan.split.placement import Spread
-from engine.plan.split.planner import Answer, AnswerRule, Planner
+from engine.plan.split.planner import AnswerRule, Planner, SplitAnswer
 from engine.plan.split.semi_join import Donor, reductions
 
 _TIMES = 2
@@ -35,7 +35,7 @@ _REDUCED_BY = 4
 """What part of a table may have a partner among known rows."""
 
 
-def gather_pieces(planner: Planner, query: exp.Query) -> Answer | None:
+def gather_pieces(planner: Planner, query: exp.Query) -> SplitAnswer | None:
     """Let the coordinator answer a SELECT over pieces of its FROM clause, which hosts work out.
 
     Args:
@@ -48,7 +48,7 @@ def gather_pieces(planner: Planner, query: exp.Query) -> Answer | None:
     if not isinstance(query, exp.Select):
         return None
     _read_pieces(planner, query, ())
-    return Answer(query, None, GATHER)
+    return SplitAnswer(query, None, GATHER)
 
 
 def _read_pieces(planner: Planner, select: exp.Select, donors: Sequence[Donor]) -> None:

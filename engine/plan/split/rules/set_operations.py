@@ -10,10 +10,10 @@ from __future__ import annotations
 from sqlglot import exp
 
 from engine.plan.logical.trees import used_arguments
-from engine.plan.split.planner import COORDINATOR, Answer, AnswerRule, Planner
+from engine.plan.split.planner import COORDINATOR, AnswerRule, Planner, SplitAnswer
 
 
-def split_set_operation(planner: Planner, query: exp.Query) -> Answer | None:
+def split_set_operation(planner: Planner, query: exp.Query) -> SplitAnswer | None:
     """Answer the sides of a set operation each on its own.
 
     Args:
@@ -31,7 +31,7 @@ def split_set_operation(planner: Planner, query: exp.Query) -> Answer | None:
             used_arguments(answer.tree) & {"order", "limit", "offset"}
         )
         query.set(side, exp.Subquery(this=answer.tree) if needs_brackets else answer.tree)
-    return Answer(query, None, COORDINATOR)
+    return SplitAnswer(query, None, COORDINATOR)
 
 
 SET_OPERATIONS = AnswerRule("set operations", split_set_operation)

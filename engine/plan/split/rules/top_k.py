@@ -12,7 +12,7 @@ from engine.plan.split.partial_outputs import PartialOutputs, reads_rows_only
 from engine.plan.split.partials import NotSplitError
 from engine.plan.split.place_selects import makes_rows_of_many
 from engine.plan.split.placement import Spread
-from engine.plan.split.planner import Answer, AnswerRule, Planner
+from engine.plan.split.planner import AnswerRule, Planner, SplitAnswer
 from engine.plan.split.select_forms import check_clauses, partial_limit
 
 RULE = "top-k"
@@ -62,7 +62,7 @@ def top_k(select: exp.Select, part: str) -> SelectSplit | None:
     return SelectSplit(partial, outputs.merge(None if order is None else order.merge), RULE)
 
 
-def answer_top_k(planner: Planner, query: exp.Query) -> Answer | None:
+def answer_top_k(planner: Planner, query: exp.Query) -> SplitAnswer | None:
     """Let every host send the first rows of a SELECT, each of whose rows is made of one row of a host.
 
     Args:

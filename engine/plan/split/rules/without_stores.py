@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from engine.plan.split.planner import COORDINATOR, Answer, AnswerRule, Planner
+from engine.plan.split.planner import COORDINATOR, AnswerRule, Planner, SplitAnswer
 
 
-def answer_without_stores(planner: Planner, query: exp.Query) -> Answer | None:
+def answer_without_stores(planner: Planner, query: exp.Query) -> SplitAnswer | None:
     """Leave a query that reads no store to the coordinator.
 
     Args:
@@ -20,7 +20,7 @@ def answer_without_stores(planner: Planner, query: exp.Query) -> Answer | None:
     Returns:
         The query itself; None if it reads a store.
     """
-    return None if planner.reads_stores(query) else Answer(query, None, COORDINATOR)
+    return None if planner.reads_stores(query) else SplitAnswer(query, None, COORDINATOR)
 
 
 WITHOUT_STORES = AnswerRule("without stores", answer_without_stores)
