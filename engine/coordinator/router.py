@@ -137,8 +137,10 @@ class Router:
     def _check_pinned(self, query: DistributedQuery) -> None:
         """See that a statement whose epochs were chosen when it was divided reads no other group by now."""
         pinned = query.read_point.pinned
+        if not pinned:
+            return
         for name, definition in query.statement.bound.definitions.items():
-            if pinned and definition.group not in pinned:
+            if definition.group not in pinned:
                 raise Unavailable(
                     f"The statement reads store {name} of store group {definition.group}, which it did not "
                     "when it was planned: plan it again."

@@ -5,13 +5,16 @@ piece has another one's.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
 
 from engine.cluster.reports import HostName
 from engine.model.kinds import Behaviour
+from engine.model.read_point import NEWEST, AsOfEpoch
 from engine.model.schema import define_store
+from engine.service import Session
 from tests.support.local_cluster import Cluster, host_names, memory_cluster
 
 HOSTS = host_names(3)
@@ -101,3 +104,23 @@ def test_pieces_are_the_whole(cluster: Cluster, host: HostName, sql: str) -> Non
 @pytest.mark.parametrize("sql", WHOLE)
 def test_what_has_to_be_asked_as_a_whole(cluster: Cluster, sql: str) -> None:
     assert cluster.services[HOSTS[1]].divide(sql).pieces is None
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        *WHOLE,
+        "SELECT count(*) FROM plays WHERE song = 1 AND song = 2",
+        "SELECT count(*) FROM plays JOIN others USING (genre) WHERE others.song IN (NULL)",
+    ],
+)
+def test_a_whole_answer_is_given_at_the_epochs_that_were_told(cluster: Cluster, sql: str) -> None:
+    """Those of stores, too, of which no partition is read."""
+    service = cluster.services[HOSTS[1]]
+    division = service.divide(sql)
+    pinned = {
+        group: AsOfEpoch(epoch, division.digests.get(group, "")) for group, epoch in division.epochs.items()
+    }
+    told = Session(read_point=replace(NEWEST, pinned=pinned))
+    found = service.execute(sql, session=told, expected_shapes=division.shapes).read_all()
+    assert found.num_rows == service.execute(sql).read_all().num_rows
