@@ -376,8 +376,8 @@ def test_a_ticket_gets_no_more_time_than_any_statement(tmp_path: Path, seconds: 
     files = Guarded(tmp_path)
     request = FragmentRequest(
         "SELECT sum(hash(t.id + r.n)) AS n FROM trades t, range(1000000000) r(n)",
-        {},
-        {},
+        {TRADES.group: Epoch(2)},
+        {TRADES.name: (PartitionId(0),)},
         timeout_seconds=seconds,
     )
     header = (b"authorization", f"Bearer {files.tokens['ann']}".encode())
