@@ -90,7 +90,8 @@ class StoreAppender:
             InvalidInput: Rows do not fit their store; see `partition_rows`. Nothing was committed.
             NotFound: A store was not among those of `open_appender`.
             Fenced: Another writer took the group over.
-            Unavailable: The changelog cannot be reached; append again.
+            Unavailable: The changelog cannot be reached, or its answer was lost; append again: rows that
+                turn out to be committed are not committed twice.
             LimitExceeded: The disk is full; nothing was committed.
         """
         if isinstance(replaced, str):

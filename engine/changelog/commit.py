@@ -88,7 +88,8 @@ class Commit:
         batch_id: Number of that batch; None when `query_id` is.
         committed_at: When, in microseconds since 1970 UTC; never falls from one epoch to the next.
         replaced: Stores whose rows in this epoch are all they have: what they had before is gone.
-        batches: Query id to its last committed batch, this one included; the 64 queries that committed last.
+        batches: Query id to its last committed batch, this one included, the one that committed last at the
+            end; as many queries as `engine.changelog.writer.MAX_QUERIES`.
         files: Where the rows are; later files win over earlier ones.
         cutoffs: Stores with retention to the time before which their rows are gone, from before the rows of
             this epoch on; microseconds since 1970 UTC, never falling.

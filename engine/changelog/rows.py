@@ -20,6 +20,9 @@ from engine.model.partitioning import partition_of
 from engine.model.schema import GroupName, PartitionId, StoreDefinition, StoreName
 from engine.model.sql_types import canonical_type, sql_type
 
+MAX_VALUE_BYTES = (1 << 30) - (1 << 10)
+"""Of two values of one key, the stored one and the new, both fit into one Arrow array."""
+
 
 def partition_rows(
     definition: StoreDefinition,
@@ -50,7 +53,7 @@ def partition_rows(
         InvalidInput: A column is missing, unknown, there twice, or of another type (the message shows both
             definitions), a key is null, a map has a key twice, or a value is damaged, such as text that is
             not UTF-8 (it names store, batch and column).
-        LimitExceeded: A column of text or bytes is longer than 2 GiB.
+        LimitExceeded: A column of text or bytes is longer than 2 GiB, or a value than `MAX_VALUE_BYTES`.
     """
     names = _matching_names(definition, rows.schema, tombstone_column, batch_name)
     columns = [_canonical_column(definition, rows, name, batch_name) for name in names]
@@ -170,6 +173,19 @@ def _type_name(arrow_type: pa.DataType) -> str:
         return str(arrow_type)
 
 
+def _has_larger_value(column: pa.Array, most_bytes: int) -> bool:
+    """Whether a value takes more Arrow bytes; looked at closely only where a column could have such a one."""
+    waiting = [column]
+    while waiting:
+        part = waiting.pop()
+        if part.nbytes > most_bytes:
+            if len(part) == 1:
+                return True
+            half = len(part) // 2
+            waiting += [part[:half], part[half:]]
+    return False
+
+
 def _canonical_column(
     definition: StoreDefinition, rows: pa.Table | pa.RecordBatch, name: str, batch_name: str
 ) -> pa.Array:
@@ -204,6 +220,12 @@ def _canonical_column(
         raise LimitExceeded(
             f"Store {definition.name}, {batch_name}: the column {name} is longer than 2 GiB; append fewer "
             "rows at a time."
+        )
+    if _has_larger_value(column, MAX_VALUE_BYTES):
+        raise LimitExceeded(
+            f"Store {definition.name}, {batch_name}: the column {name} has a value of more than "
+            f"{MAX_VALUE_BYTES:,} bytes; keep it elsewhere, and its address in the store. Nothing of the "
+            "batch was committed."
         )
     if repeats_map_key(column):
         raise InvalidInput(

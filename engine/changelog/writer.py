@@ -43,8 +43,10 @@ from engine.model.durations import MICROSECONDS_PER_SECOND
 from engine.model.retention import Cutoffs, advance_cutoffs, check_clock, check_cutoffs
 from engine.model.schema import Epoch, GroupName, StoreName
 
-REMEMBERED_QUERIES = 64
-"""Streaming queries whose last batch a commit carries; those that committed longest ago are forgotten."""
+MAX_QUERIES = 256
+"""Streaming queries whose last batch a commit carries. Of those that this term does not go on with, the ones
+that committed longest ago are forgotten; it goes on with no more than these.
+"""
 
 INLINE_LIMIT = 256 * 1024
 """Bytes of rows up to which they travel inside the commit, so that a small epoch is one durable write."""
@@ -83,15 +85,18 @@ class Writer:
     """A term of writing to one store group; `Changelog.writer` opens it. Safe to use from several threads.
 
     An operation that raises Unavailable may have committed its epoch all the same, when the answer was lost.
-    Call it again, on this writer or on a new one: a batch that turns out to be committed is not committed
-    twice.
+    Call it again: what turns out to be committed is not committed twice. On this writer that is told by the
+    rows, or by the number of the batch; a new writer knows numbered batches alone.
     """
 
-    def __init__(self, epochs: Epochs, fence: Commit, reading: ClockReading) -> None:
+    def __init__(
+        self, epochs: Epochs, fence: Commit, reading: ClockReading, query_ids: Collection[str]
+    ) -> None:
         self._epochs = epochs
         self._head = fence
         self._first_generation = fence.generation
         self._reading = reading
+        self._query_ids = set(query_ids)
         self._fenced: Fenced | None = None
         self._lock = threading.Lock()
 
@@ -109,7 +114,7 @@ class Writer:
 
         Raises:
             InvalidInput: `writer_id` is empty or not printable; or a job has written the group, and it is not
-                to be taken over; or the clock of this machine cannot be believed.
+                to be taken over; or there are too many jobs; or the clock of this machine cannot be believed.
             Corrupt: The newest epoch does not follow the one before it; or the commit behind it was lost, and
                 later ones are there.
             Unavailable: The changelog cannot be reached, or other writers keep winning the race.
@@ -118,6 +123,7 @@ class Writer:
             raise InvalidInput(
                 "A changelog writer needs an id of printable characters, such as the run id of its job."
             )
+        _check_number_of_queries(epochs.group, len(set(query_ids)))
         newest, reading = Epoch(0), None
         for _ in range(MAX_RACES):
             newest = epochs.newest_epoch(newest)
@@ -139,7 +145,7 @@ class Writer:
             stored = epochs.create(fence)
             if stored is not None:
                 epochs.collect_of([newest, fence.epoch])
-                return Writer(epochs, stored, reading)
+                return Writer(epochs, stored, reading, query_ids)
         raise Unavailable(
             f"Other writers keep taking over store group {epochs.group}: make sure that one job writes it, "
             "and try again."
@@ -309,6 +315,8 @@ class Writer:
             raise InvalidInput(f"A query id is a text that is not empty, and not {query_id!r}.")
         if batch_id is not None and not (type(batch_id) is int and 0 <= batch_id < 2**63):
             raise InvalidInput(f"A batch id is a whole number from 0 on, and not {batch_id!r}.")
+        if query_id is not None and query_id not in self._query_ids:
+            _check_number_of_queries(self.group, len(self._query_ids) + 1)
         epoch = None if query_id is None or batch_id is None else self.committed_epoch(query_id, batch_id)
         if epoch is None:
             return None
@@ -338,12 +346,14 @@ class Writer:
             query_id=query_id,
             batch_id=batch_id,
             replaced=tuple(replaced),
-            batches=_remembered_batches(empty, query_id, batch_id, planned_at),
+            batches=_remembered_batches(empty, query_id, batch_id, planned_at, self._query_ids),
             files=tuple(file for file in files if file.slices),
             cutoffs=advance_cutoffs(empty.cutoffs, cutoffs),
             written=self._head.written + sum(file.size for file in files if file.slices),
         )
         self._check_clocks(commit.cutoffs)
+        if query_id is not None:
+            self._query_ids.add(query_id)
         stored = self._epochs.create(commit)
         if stored is not None:
             self._head = stored
@@ -410,10 +420,8 @@ class Writer:
         if is_there:
             _check_follows(found, self._head)
         self._head = found
-        if commit.query_id is not None and (found.query_id, found.batch_id) == (
-            commit.query_id,
-            commit.batch_id,
-        ):
+        is_same_batch = (found.query_id, found.batch_id) == (commit.query_id, commit.batch_id)
+        if is_same_batch and (commit.query_id is not None or (is_there and _has_same_rows(found, commit))):
             return found
         if not is_there:
             raise Unavailable(
@@ -421,8 +429,8 @@ class Writer:
                 f"epoch {found.epoch}: do this append again, and those in between."
             )
         raise Unavailable(
-            f"An earlier append to store group {commit.group} had taken place after all, as epoch "
-            f"{found.epoch}: do this one again."
+            f"An earlier append to store group {commit.group}, of {_rows_text(found)}, had taken place after "
+            f"all, as epoch {found.epoch}; this one has other rows and did not: do this one again."
         )
 
     def check_term(self) -> None:
@@ -583,11 +591,53 @@ def check_no_other_job(newest: Commit, query_ids: Collection[str]) -> None:
         )
 
 
+def _check_number_of_queries(group: GroupName, queries: int) -> None:
+    """Refuse more queries than a commit can remember: one that is forgotten could commit a batch twice."""
+    if queries > MAX_QUERIES:
+        raise InvalidInput(
+            f"A writer goes on with {MAX_QUERIES} sources of numbered batches at the most, and store group "
+            f"{group} would have {queries}: number the batches of several sources together, or give some of "
+            "them a store group of their own."
+        )
+
+
 def _remembered_batches(
-    commit: Commit, query_id: str | None, batch_id: int | None, planned_at: int | None
+    commit: Commit,
+    query_id: str | None,
+    batch_id: int | None,
+    planned_at: int | None,
+    kept: Collection[str],
 ) -> Mapping[str, CommittedBatch]:
+    """The last batches of queries, the one that committed last at the end.
+
+    Args:
+        commit: With those of the commit before.
+        query_id: The query of this one.
+        batch_id: Its batch.
+        planned_at: As for `Writer.append`.
+        kept: Queries that are not forgotten.
+    """
     if query_id is None or batch_id is None:
         return commit.batches
-    others = [(query, batch) for query, batch in commit.batches.items() if query != query_id]
-    last = CommittedBatch(batch_id, commit.epoch, planned_at)
-    return dict([*others[-(REMEMBERED_QUERIES - 1) :], (query_id, last)])
+    batches = {query: batch for query, batch in commit.batches.items() if query != query_id}
+    surplus = max(len(batches) + 1 - MAX_QUERIES, 0)
+    for query in [query for query in batches if query not in kept][:surplus]:
+        del batches[query]
+    return batches | {query_id: CommittedBatch(batch_id, commit.epoch, planned_at)}
+
+
+def _has_same_rows(commit: Commit, other: Commit) -> bool:
+    """Whether two commits bring the same rows, as checksums tell."""
+    return commit.replaced == other.replaced and [file.slices for file in commit.files] == [
+        file.slices for file in other.files
+    ]
+
+
+def _rows_text(commit: Commit) -> str:
+    """How many rows of which stores a commit brings."""
+    rows: dict[StoreName, int] = {}
+    for file in commit.files:
+        for part in file.slices:
+            rows[part.store] = rows.get(part.store, 0) + part.rows
+    texts = [f"{count:,} row{'s' if count > 1 else ''} of {store}" for store, count in rows.items()]
+    return " and ".join(texts) or "no rows"

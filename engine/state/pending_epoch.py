@@ -17,6 +17,9 @@ from engine.state.segment_store import SegmentStore
 from engine.state.stored_rows import StoredRows
 from engine.state.version import LiveSegment, SegmentChanges
 
+STORED_SHARE = 4
+"""What is stored of the keys of a piece is read at once up to so many times the bytes of a piece."""
+
 
 class PendingEpoch:
     """What an epoch makes of a partition's segments. For one thread.
@@ -57,27 +60,57 @@ class PendingEpoch:
         Args:
             batches: The rows, as for `PartitionStore.apply`; a batch is asked for when it is needed.
             most_bytes: Arrow bytes of a piece of several batches.
+
+        Raises:
+            pyarrow.ArrowInvalid, pyarrow.ArrowCapacityError: A row and what is stored of its key are more
+                than one Arrow array has room for.
         """
         time = self._shape.time_column
         is_first = True
         expires_later = False
         for piece, is_last in _pieces(batches, most_bytes):
             rows = _join(piece)
-            is_whole = is_first and is_last
+            is_whole = self._apply_piece(rows, most_bytes, is_whole=is_first and is_last)
             is_first = False
-            self._apply_piece(rows, is_whole=is_whole)
             expires_later = self._cutoff is not None and not is_whole and time not in ("", *rows.schema.names)
             del rows  # or it would be in memory together with the next piece
         if expires_later:
             self._added = self._expire(self._added)
 
-    def _apply_piece(self, rows: pa.RecordBatch, *, is_whole: bool) -> None:
-        """Fold rows into what those before them have left, and write what comes of it."""
-        context = self._shape.context
-        stored = StoredRows([*self._kept, *self._added, *self._tombstones], context)
-        rows = self._fold(rows, stored, is_whole=is_whole)
+    def _apply_piece(self, rows: pa.RecordBatch, most_bytes: int, *, is_whole: bool) -> bool:
+        """Fold rows into what those before them have left, and write what comes of it. Where few bytes meet
+        much that is stored, they are folded in halves of halves.
+
+        Returns:
+            Whether the rows are all of the epoch and were folded at once.
+        """
+        most_stored = STORED_SHARE * max(most_bytes, rows.nbytes)
+        waiting = [rows]
+        while waiting:
+            part = waiting.pop()
+            is_one = part.num_rows == 1
+            stored = StoredRows(
+                [*self._kept, *self._added, *self._tombstones],
+                self._shape.context,
+                None if is_one else most_stored,
+            )
+            try:
+                folded = self._fold(part, stored, is_whole=is_whole)
+            except (pa.ArrowInvalid, pa.ArrowCapacityError):
+                if is_one:
+                    raise
+                half = part.num_rows // 2
+                waiting += [part[half:], part[:half]]
+                is_whole = False
+                continue
+            self._write(folded, stored, is_whole=is_whole)
+        return is_whole
+
+    def _write(self, rows: pa.RecordBatch, stored: StoredRows, *, is_whole: bool) -> None:
+        """Write rows that are folded, in the place of those that are stored of their keys."""
         if not rows.num_rows:
             return
+        context = self._shape.context
         keys, order = stored.sort(rows)
         self._keep(stored.supersede(sort_keys.take(keys, order)))
         partition_rows = sum(entry.segment.rows for entry in self._kept)

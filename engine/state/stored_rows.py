@@ -6,12 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 
 from engine.state import keys as sort_keys
-from engine.state.folds.fold import KeyGroups
+from engine.state.folds.fold import FoundRows, KeyGroups
 from engine.state.keys import Keys, Rows
 from engine.state.partition_context import PartitionContext
 from engine.state.picked_rows import Pick, gather
@@ -27,17 +28,63 @@ class _Known:
     located: Sequence[Located]
 
 
+class _PickedRows:
+    """Implements `engine.state.folds.FoundRows`; arguments as for `StoredRows`."""
+
+    def __init__(self, picks: Sequence[Pick], context: PartitionContext, most_bytes: int | None) -> None:
+        self._picks = picks
+        self._context = context
+        self._most_bytes = most_bytes
+        self._stops = np.cumsum([0, *(len(pick.rows) for pick in picks)])
+
+    def __len__(self) -> int:
+        return int(self._stops[-1])
+
+    def read(self, columns: Sequence[str], rows: Rows | None = None) -> pa.Table:
+        """As `FoundRows.read`."""
+        picks = self._picks if rows is None else self._pick(rows)
+        places = [self._context.schema.get_field_index(name) for name in columns]
+        if self._most_bytes is not None:
+            nbytes = sum(self._estimate_bytes(pick, places) for pick in picks)
+            if nbytes > self._most_bytes:
+                raise pa.ArrowCapacityError(
+                    f"Some {nbytes:,.0f} bytes are stored of the keys of some rows, and {self._most_bytes:,} "
+                    "are read at once."
+                )
+        return gather(picks, places, pa.schema([self._context.schema.field(place) for place in places]))
+
+    def _pick(self, rows: Rows) -> Sequence[Pick]:
+        """Some of the rows, by their numbers in ascending order."""
+        bounds = np.searchsorted(rows, self._stops)
+        return [
+            Pick(pick.segment, pick.rows[rows[start:stop] - first])
+            for pick, first, (start, stop) in zip(self._picks, self._stops, pairwise(bounds), strict=False)
+            if start < stop
+        ]
+
+    def _estimate_bytes(self, pick: Pick, columns: Sequence[int]) -> float:
+        """Arrow bytes of columns of picked rows, as if all rows of a segment were of one size."""
+        record, numbers = pick.segment.record, self._context.numbers
+        nbytes = sum(record.column_bytes.get(numbers[column], 0) for column in columns)
+        return nbytes * len(pick.rows) / record.rows
+
+
 class StoredRows:
     """Implements `engine.state.folds.StoredState` over the segments of a version. For one thread.
 
     Args:
         segments: The segments.
         context: Their partition.
+        most_bytes: Arrow bytes of rows that are read at once, as far as the means of their segments tell;
+            None for any number.
     """
 
-    def __init__(self, segments: Sequence[LiveSegment], context: PartitionContext) -> None:
+    def __init__(
+        self, segments: Sequence[LiveSegment], context: PartitionContext, most_bytes: int | None
+    ) -> None:
         self._segments = segments
         self._context = context
+        self._most_bytes = most_bytes
         self._known: _Known | None = None
 
     def find_keys(self, rows: pa.RecordBatch) -> KeyGroups:
@@ -49,19 +96,15 @@ class StoredRows:
         located = locate(self._segments, keys)
         known = self._known = _Known(keys, [column.take(pa.array(some_row)) for column in columns], located)
         picks = [Pick(found.entry.segment, found.rows) for found in located if len(found.rows)]
-        return KeyGroups(
-            keys, groups, known.columns, _places(located, len(keys)), lambda names: self._gather(picks, names)
-        )
+        stored = _PickedRows(picks, self._context, self._most_bytes)
+        return KeyGroups(keys, groups, known.columns, _places(located, len(keys)), stored)
 
-    def find_prefixes(self, prefixes: pa.RecordBatch) -> pa.Table:
+    def find_prefixes(self, prefixes: pa.RecordBatch) -> FoundRows:
         """As `StoredState.find_prefixes`."""
         low, high, is_whole = self._context.codec.ranges(prefixes.columns)
         found = find_live_ranges(self._segments, low, high, "right" if is_whole else "left")
-        return self._gather([Pick(entry.segment, rows) for entry, rows in found], self._context.schema.names)
-
-    def _gather(self, picks: Sequence[Pick], names: Sequence[str]) -> pa.Table:
-        places = [self._context.schema.get_field_index(name) for name in names]
-        return gather(picks, places, pa.schema([self._context.schema.field(place) for place in places]))
+        picks = [Pick(entry.segment, rows) for entry, rows in found]
+        return _PickedRows(picks, self._context, self._most_bytes)
 
     def sort(self, rows: pa.RecordBatch) -> tuple[Keys, Rows]:
         """The sort keys of rows that are to be applied, and their order.

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from engine.model.schema import TOMBSTONE_COLUMN, Epoch, PartitionId, StoreDefin
 from engine.state.live_rows import live_rows
 from engine.state.partition import PartitionStore
 from tests.support import following
-from tests.support.partitions import cut_batch, new_partition, open_partition, view_of
+from tests.support.partitions import cut_batch, folding_in_halves, new_partition, open_partition, view_of
 
 SCHEMA = pa.schema([("k", pa.int64()), ("seen", pa.timestamp("us")), ("n", pa.int64())])
 FOR_EVER = define_store("store", SCHEMA, ["k"], partitions=1, behaviour=Behaviour(KeyValue("seen")))
@@ -49,6 +50,7 @@ class Step:
     replaces: bool = False
     then: str = ""
     is_cut: bool = False
+    is_halved: bool = False
 
 
 THEN = ("", "", "", "compact", "restart", "move")
@@ -60,6 +62,7 @@ STEPS = st.lists(
         st.none() | st.none() | st.integers(0, 11),
         st.sampled_from([False] * 7 + [True]),
         st.sampled_from(THEN),
+        st.booleans(),
         st.booleans(),
     ),
     min_size=1,
@@ -160,7 +163,8 @@ def test_the_latest_row_wins_in_any_order_of_arrival(steps: list[Step], expires:
                 model.begin(cutoff, replaces=step.replaces)
                 batch = batch_of(step.rows, number)
                 rows = cut_batch(batch) if step.is_cut and batch is not None else batch
-                store.apply(Epoch(place + 1), rows, replaces=step.replaces, cutoff=cutoff)
+                with folding_in_halves() if step.is_halved else nullcontext():
+                    store.apply(Epoch(place + 1), rows, replaces=step.replaces, cutoff=cutoff)
                 for row in step.rows:
                     model.take(row, number)
                     number += 1

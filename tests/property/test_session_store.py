@@ -21,7 +21,15 @@ from engine.model.schema import TOMBSTONE_COLUMN, Epoch, StoreDefinition, define
 from engine.state.partition import PartitionStore
 from tests.support.following import live_rows
 from tests.support.merged_rows import fold_rows, is_same, visible_row
-from tests.support.partitions import STEPS, apply_in_epochs, cut_batch, new_partition, open_partition, view_of
+from tests.support.partitions import (
+    STEPS,
+    apply_in_epochs,
+    cut_batch,
+    folding_in_halves,
+    new_partition,
+    open_partition,
+    view_of,
+)
 
 GAP = 5
 COLUMNS = (
@@ -282,7 +290,11 @@ def test_what_is_past_its_retention_is_gone(column: str, commits: list[Commit]) 
     definition = define(Retention(10, column))
     expected: list[Live] = []
     cutoff: int | None = None
-    with new_partition(definition) as alone, new_partition(definition) as together:
+    with (
+        new_partition(definition) as alone,
+        new_partition(definition) as halved,
+        new_partition(definition) as together,
+    ):
         waiting: list[Fragment] = []
         known: int | None = None
         for number, commit in enumerate(commits, 1):
@@ -300,11 +312,13 @@ def test_what_is_past_its_retention_is_gone(column: str, commits: list[Commit]) 
                 time = row.start if column == "session_start" else row.known_end
                 if row.partials is None or cutoff is None or time >= cutoff:
                     expected = fold_row(expected, row, definition.row_schema)
-            alone.apply(
-                Epoch(number), batch_of(commit.rows, definition) if commit.rows else None, cutoff=cutoff
-            )
+            batch = batch_of(commit.rows, definition) if commit.rows else None
+            alone.apply(Epoch(number), batch, cutoff=cutoff)
+            with folding_in_halves():
+                halved.apply(Epoch(number), batch, cutoff=cutoff)
             waiting += commit.rows
             check(alone, definition, expected)
+            check(halved, definition, expected)
         together.apply(
             Epoch(len(commits)), cut_batch(batch_of(waiting, definition)) if waiting else None, cutoff=known
         )

@@ -20,7 +20,15 @@ from engine.model.kinds import WRITTEN_COLUMN, Behaviour, Retention, Versioned
 from engine.model.schema import TOMBSTONE_COLUMN, Epoch, StoreDefinition, define_store
 from engine.state.partition import PartitionStore
 from tests.support.following import live_rows
-from tests.support.partitions import STEPS, apply_in_epochs, cut_batch, new_partition, open_partition, view_of
+from tests.support.partitions import (
+    STEPS,
+    apply_in_epochs,
+    cut_batch,
+    folding_in_halves,
+    new_partition,
+    open_partition,
+    view_of,
+)
 
 TIME = pa.timestamp("us")
 SCHEMA = pa.schema(
@@ -170,7 +178,11 @@ def test_versions_of_before_the_cutoff_are_gone(
     definition = define(Retention(10, column))
     expected: Store = {}
     cutoff: int | None = None
-    with new_partition(definition) as store, new_partition(definition) as cut:
+    with (
+        new_partition(definition) as store,
+        new_partition(definition) as cut,
+        new_partition(definition) as halved,
+    ):
         for number, (rows, moved) in enumerate(commits, 1):
             cutoff = max((time for time in (cutoff, moved) if time is not None), default=None)
             expected = expire(expected, cutoff, column)
@@ -178,7 +190,10 @@ def test_versions_of_before_the_cutoff_are_gone(
             batch = batch_of(rows, definition) if rows else None
             store.apply(Epoch(number), batch, cutoff=cutoff)
             cut.apply(Epoch(number), None if batch is None else cut_batch(batch), cutoff=cutoff)
-            assert contents(store, definition) == contents(cut, definition) == visible_versions(expected)
+            with folding_in_halves():
+                halved.apply(Epoch(number), batch, cutoff=cutoff)
+            for each in (store, cut, halved):
+                assert contents(each, definition) == visible_versions(expected)
 
 
 def test_a_version_that_is_followed_later_keeps_the_time_of_its_own_commit(tmp_path: Path) -> None:

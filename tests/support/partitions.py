@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from itertools import pairwise
 from pathlib import Path
 from typing import TypeVar
+from unittest.mock import patch
 
 import pyarrow as pa
 
 from engine.model.schema import Epoch, PartitionId, StoreDefinition
+from engine.state import pending_epoch
 from engine.state.cache import ColumnCache
 from engine.state.partition import PartitionStore
 from engine.state.state_options import StateOptions
@@ -19,9 +21,9 @@ from engine.state.state_view import StateView
 
 SMALL = StateOptions(cache_bytes=1 << 20, block_rows=4, block_bytes=1 << 20, fan_out=3, apply_bytes=0)
 """Each batch of an epoch is a piece of its own."""
-STEPS = ("epoch", "epoch", "go on", "go on", "cut", "compact", "restart")
+STEPS = ("epoch", "halves", "go on", "go on", "cut", "compact", "restart")
 """What comes after a row: its epoch ends there, or goes on, in another piece where it is cut; or it ends, and
-the partition is compacted or opened again.
+is folded in halves, or the partition is compacted or opened again.
 """
 
 Row = TypeVar("Row")
@@ -42,6 +44,15 @@ def new_partition(definition: StoreDefinition) -> Iterator[PartitionStore]:
         closing(open_partition(definition, Path(directory))) as store,
     ):
         yield store
+
+
+@contextmanager
+def folding_in_halves() -> Iterator[None]:
+    """Meanwhile nothing that is stored may be read for two rows at once, as if it were larger than a batch
+    may be.
+    """
+    with patch.object(pending_epoch, "STORED_SHARE", 0):
+        yield
 
 
 def view_of(store: PartitionStore, definition: StoreDefinition) -> StateView:
@@ -86,7 +97,8 @@ def apply_in_epochs(
                     continue
                 batch, begin, cuts = cut_batch(batch_of(rows[begin:end]), cuts), end, []
                 epoch = Epoch(store.applied + 1)
-                store.apply(epoch, batch)
+                with folding_in_halves() if step == "halves" else nullcontext():
+                    store.apply(epoch, batch)
                 if step == "compact":
                     store.compact_fully()
                 if step == "restart":

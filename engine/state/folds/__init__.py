@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from engine.model.kinds import KeyValue, Merge, Session, Versioned
 from engine.model.schema import StoreDefinition
-from engine.state.folds.fold import Fold, KeyGroups, StoredState
+from engine.state.folds.fold import Fold, FoundRows, KeyGroups, StoredState
 from engine.state.folds.latest import LatestFold
 from engine.state.folds.merge import MergeFold
 from engine.state.folds.session import SessionFold
 from engine.state.folds.versioned import VersionedFold
 
-__all__ = ["Fold", "KeyGroups", "StoredState", "fold_of"]
+__all__ = ["Fold", "FoundRows", "KeyGroups", "StoredState", "fold_of"]
 
 
 def fold_of(definition: StoreDefinition) -> Fold | None:

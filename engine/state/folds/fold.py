@@ -2,13 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import pyarrow as pa
 
 from engine.state.keys import Keys, Rows
+
+
+class FoundRows(Protocol):
+    """Live rows that were found, each once, in an order that means nothing."""
+
+    def __len__(self) -> int:
+        """How many there are."""
+
+    def read(self, columns: Sequence[str], rows: Rows | None = None) -> pa.Table:
+        """Columns of the rows.
+
+        Args:
+            columns: Names of columns of the stored schema.
+            rows: The numbers of some of the rows in ascending order; None for all.
+
+        Returns:
+            The rows in the order of their numbers, in any number of chunks.
+
+        Raises:
+            pyarrow.ArrowCapacityError: They are more than may be in memory at once: fewer rows of the epoch
+                are to be folded at a time.
+        """
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,28 +43,17 @@ class KeyGroups:
         groups: The number of each row's key, shape (rows,); the rows are as they came, in commit order.
         key_columns: The key columns of the distinct keys.
         places: The numbers of the keys that have a live row, each once, in no particular order.
-        gather: Reads columns of these live rows.
+        stored: These live rows; the key of row i is number `places[i]`.
     """
 
     keys: Keys
     groups: Rows
     key_columns: Sequence[pa.Array]
     places: Rows
-    gather: Callable[[Sequence[str]], pa.Table]
+    stored: FoundRows
 
     def __len__(self) -> int:
         return len(self.keys)
-
-    def stored_columns(self, columns: Sequence[str]) -> pa.Table:
-        """Columns of the live rows.
-
-        Args:
-            columns: Names of columns of the stored schema.
-
-        Returns:
-            As many rows as `places`; the key of row i is number `places[i]`.
-        """
-        return self.gather(columns)
 
 
 class StoredState(Protocol):
@@ -55,15 +66,12 @@ class StoredState(Protocol):
             rows: At least one row with the key columns among its columns, no null in them.
         """
 
-    def find_prefixes(self, prefixes: pa.RecordBatch) -> pa.Table:
-        """All live rows whose leading key columns have given values.
+    def find_prefixes(self, prefixes: pa.RecordBatch) -> FoundRows:
+        """Find all live rows whose leading key columns have given values.
 
         Args:
             prefixes: The first one or more key columns alone, in key order; a row may be there more than
                 once.
-
-        Returns:
-            The rows in the stored schema, each once, in an order that means nothing.
         """
 
 
@@ -87,4 +95,8 @@ class Fold(Protocol):
             Upserts and tombstones in the stored schema, with `TOMBSTONE_COLUMN` behind where a row is a
             tombstone; possibly none. They are applied as a key-value store applies them: the last row of a
             key wins. Cheapest are the keys of one `find_keys`, each once and in its order.
+
+        Raises:
+            pyarrow.ArrowInvalid, pyarrow.ArrowCapacityError: The rows, or those that are stored of their
+                keys, are more than one Arrow array has room for: fewer rows are to be folded at a time.
         """

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,6 +10,7 @@ from engine.model.kinds import KeyValue
 from engine.model.schema import TOMBSTONE_COLUMN, StoreDefinition
 from engine.state.folds.choices import last_largest
 from engine.state.folds.fold import KeyGroups, StoredState
+from engine.state.folds.fold_columns import concatenate
 from engine.state.folds.grouping import Grouping, Mask
 from engine.state.keys import Rows
 
@@ -37,7 +36,7 @@ class LatestFold:
         stays.
         """
         found = stored.find_keys(rows)
-        order = _join_rows(found.stored_columns([self._order_by]).column(0), rows.column(self._order_by))
+        order = concatenate(found.stored.read([self._order_by]).column(0), rows.column(self._order_by))
         groups = np.concatenate([found.places, found.groups])
         forgotten = self._dropped_rows(rows, found)
         kept: Rows = (
@@ -74,9 +73,3 @@ def _is_behind(groups: Rows, forgotten: Rows, stored: int) -> Mask:
     behind: Mask = np.arange(len(groups)) - stored > forgotten[groups]
     behind[:stored] = forgotten[groups[:stored]] < 0
     return behind
-
-
-def _join_rows(stored: pa.ChunkedArray, rows: pa.Array) -> pa.Array:
-    """Stored values, then those of the epoch."""
-    chunks: Sequence[pa.Array] = [chunk for chunk in stored.chunks if len(chunk)]
-    return pa.concat_arrays([*chunks, rows]) if chunks else rows

@@ -36,7 +36,7 @@ class MergeFold:
         found = stored.find_keys(rows)
         removals = _Removals.from_rows(rows, found)
         names = self._aggregates.partials
-        table = found.stored_columns(names)
+        table = found.stored.read(names)
         partials = {name: concatenate(table.column(name), rows.column(name)) for name in names}
         groups = np.concatenate([found.places, found.groups])
         if removals is not None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 import pyarrow as pa
 
 from engine.model.kinds import WRITTEN_COLUMN, Versioned
 from engine.model.schema import StoreDefinition
 from engine.state import keys as sort_keys
-from engine.state.folds.fold import StoredState
+from engine.state.folds.fold import FoundRows, StoredState
 from engine.state.folds.fold_columns import concatenate, tombstones_of
 from engine.state.folds.grouping import Mask, valid_rows
 from engine.state.folds.order_numbers import Numbers, raw_numbers, to_array
@@ -40,42 +38,51 @@ class VersionedFold:
 
     def fold(self, rows: pa.RecordBatch, stored: StoredState) -> pa.RecordBatch:
         """As `Fold.fold`: the new versions, and those whose `valid_to` changes."""
-        table = stored.find_prefixes(rows.select(self._leading))
-        names = [name for name in self._schema.names if name != self._kind.valid_to]
-        columns = {name: concatenate(table.column(name), rows.column(name)) for name in names}
-        ended = concatenate(
-            table.column(self._kind.valid_to),
-            pa.nulls(rows.num_rows, self._schema.field(self._kind.valid_to).type),
-        )
+        found = stored.find_prefixes(rows.select(self._leading))
+        valid_to = self._schema.field(self._kind.valid_to)
+        table = found.read([*self._key, valid_to.name])
+        columns = {name: concatenate(table.column(name), rows.column(name)) for name in self._key}
+        ended = concatenate(table.column(valid_to.name), pa.nulls(rows.num_rows, valid_to.type))
         starts = raw_numbers(columns[self._kind.valid_from])
         keys = sort_keys.groups_of(self._codec.encode([columns[name] for name in self._prefix]))[1]
         history = _history(keys, starts)
-        is_stored = history < table.num_rows
+        is_stored = history < len(found)
         stops, holds_now = _stops(keys[history], starts[history])
         never_holds = _find_void_versions(ended, starts, tombstones_of(rows))[history]
         stops[never_holds] = starts[history][never_holds]
         holds_now &= ~never_holds
         changed = ~is_stored | _differ(ended.take(pa.array(history)), stops, holds_now)
-        columns[self._kind.valid_to] = to_array(stops[changed], ended.type, holds_now[changed])
-        return self._batch(columns, history[changed], never_holds[changed])
+        versions = history[changed]
+        arrays = {name: column.take(pa.array(versions)) for name, column in columns.items()}
+        arrays[valid_to.name] = to_array(stops[changed], ended.type, holds_now[changed])
+        arrays |= self._read_values(rows, found, versions, never_holds[changed])
+        return pa.RecordBatch.from_arrays([arrays[name] for name in self._schema.names], schema=self._schema)
 
-    def _batch(self, columns: Mapping[str, pa.Array], rows: Rows, never_hold: Mask) -> pa.RecordBatch:
-        """Some rows, in the stored schema; the `valid_to` in `columns` is already that of these rows."""
-        taken, values = pa.array(rows), pa.array(rows, mask=never_hold)
-        arrays = []
-        for name in self._schema.names:
-            is_value = name in self._values
-            arrays.append(
-                columns[name]
-                if name == self._kind.valid_to
-                else columns[name].take(values if is_value else taken)
+    def _read_values(
+        self, rows: pa.RecordBatch, found: FoundRows, versions: Rows, never_hold: Mask
+    ) -> dict[str, pa.Array]:
+        """The columns beside key and times. Of a history, which may be long, only the versions that change
+        are read.
+
+        Args:
+            rows: The rows of the epoch.
+            found: The stored versions of their keys.
+            versions: Numbers of versions, the stored ones first.
+            never_hold: Which of them never hold, and so have no values.
+        """
+        is_stored = versions < len(found)
+        read = np.sort(versions[is_stored])
+        places = versions - len(found) + len(read)
+        places[is_stored] = np.searchsorted(read, versions[is_stored])
+        names = [name for name in self._schema.names if name not in (*self._key, self._kind.valid_to)]
+        table = found.read(names, read)
+        taken, values = pa.array(places), pa.array(places, mask=never_hold)
+        return {
+            name: concatenate(table.column(name), rows.column(name)).take(
+                taken if name == WRITTEN_COLUMN else values
             )
-        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
-
-    @property
-    def _values(self) -> frozenset[str]:
-        """The columns that a tombstone leaves without a value."""
-        return frozenset(self._schema.names) - frozenset(self._key) - {WRITTEN_COLUMN}
+            for name in names
+        }
 
 
 def _history(keys: Rows, starts: Numbers) -> Rows:

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.changelog import partition_rows
-from engine.errors import InvalidInput
+from engine.errors import InvalidInput, LimitExceeded
 from engine.model.partitioning import partition_of
 from engine.model.schema import TOMBSTONE_COLUMN, PartitionId, define_store
 from tests.unit.changelog.conftest import PLAYS, rows
@@ -259,6 +259,31 @@ def test_a_map_has_a_key_once(kept: object, repeated: object, arrow_type: pa.Dat
             continue
         with pytest.raises(InvalidInput, match="batch 7: the column m has a map with a key twice"):
             partition_rows(store, rows, batch_name="batch 7")
+
+
+@pytest.mark.parametrize(
+    ("arrow_type", "fitting", "larger"),
+    [
+        (pa.string(), "x" * 900, "x" * 1_100),
+        (pa.list_(pa.int64()), [1] * 110, [1] * 130),
+        (pa.struct([("a", pa.binary())]), {"a": b"x" * 900}, {"a": b"x" * 1_100}),
+    ],
+)
+def test_a_value_may_be_so_large_that_two_of_them_are_read_together(
+    monkeypatch: pytest.MonkeyPatch, arrow_type: pa.DataType, fitting: object, larger: object
+) -> None:
+    monkeypatch.setattr("engine.changelog.rows.MAX_VALUE_BYTES", 1_000)
+    definition = define_store("s", pa.schema([("k", pa.int64()), ("v", arrow_type)]), ["k"])
+
+    def place(values: list[object]) -> int:
+        table = pa.table({"k": range(len(values)), "v": pa.array(values, arrow_type)})
+        return sum(batch.num_rows for batch in partition_rows(definition, table).values())
+
+    assert place([fitting] * 30 + [None]) == 31
+    with pytest.raises(
+        LimitExceeded, match=r"Store s, the batch: the column v has a value of more than 1,000"
+    ):
+        place([fitting] * 17 + [larger] + [fitting] * 3)
 
 
 def test_tombstones() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from engine.changelog import Changelog, Commit, Writer, append_table, open_appender, partition_rows
 from engine.changelog.objects import Objects, open_objects
-from engine.changelog.writer import REMEMBERED_QUERIES
+from engine.changelog.writer import MAX_QUERIES
 from engine.errors import Fenced, InvalidInput, NotFound, Unavailable
 from engine.model.schema import Epoch, define_store
 from tests.unit.changelog.conftest import PLAYS, read, rows
@@ -109,16 +109,36 @@ def test_a_new_checkpoint_starts_at_batch_0_again(reopen: Reopen) -> None:
 
 
 def test_the_queries_that_committed_last_are_remembered() -> None:
+    """And those that go on."""
     changelog = Changelog.open("memory://")
     writer = write_to(changelog)
-    for number in range(REMEMBERED_QUERIES):
+    for number in range(MAX_QUERIES):
         writer.append({}, query_id=f"q{number}", batch_id=0)
+    with pytest.raises(InvalidInput, match=r"256 sources .* store group plays would have 257: number the"):
+        writer.append({}, query_id="one more", batch_id=0)
     writer.append({}, query_id="q0", batch_id=1)
-    writer.append({}, query_id="one more", batch_id=0)
-    again = write_to(changelog)
-    assert again.committed_epoch("q1", 0) is None
-    assert again.committed_epoch("q0", 1) is not None
-    assert again.committed_epoch("one more", 0) == again.epoch - 1
+    again = changelog.writer(PLAYS.group, "w", query_ids=["q1", "one more"])
+    again.append({}, query_id="one more", batch_id=0)
+    again.append({}, query_id="q3", batch_id=1)
+    last = write_to(changelog)
+    assert last.committed_epoch("q2", 0) is None
+    for query in {f"q{number}" for number in range(MAX_QUERIES)} - {"q2"} | {"one more"}:
+        assert last.committed_epoch(query, 0) is not None
+
+
+def test_all_sources_that_go_on_are_remembered_however_many() -> None:
+    """After a crash each of them repeats its last batch."""
+    changelog, queries = Changelog.open("memory://"), [f"q{number}" for number in range(MAX_QUERIES)]
+    epochs: dict[str, Epoch] = {}
+    for _ in range(3):
+        writer = changelog.writer(PLAYS.group, "w", query_ids=queries)
+        for query in queries:
+            epochs.setdefault(query, writer.append({}, query_id=query, batch_id=0).epoch)
+            assert writer.committed_epoch(query, 0) == epochs[query]
+    assert changelog.newest_epoch(PLAYS.group) == MAX_QUERIES + 3
+    with pytest.raises(InvalidInput, match="would have 257"):
+        changelog.writer(PLAYS.group, "w", query_ids=[*queries, "one more"])
+    assert changelog.newest_epoch(PLAYS.group) == MAX_QUERIES + 3
 
 
 def test_a_batch_needs_both_its_names(reopen: Reopen) -> None:
@@ -340,10 +360,47 @@ def test_a_commit_of_unknown_outcome_is_found_by_the_next_call(batch_id: int) ->
     if batch_id == 0:
         assert writer.append({}, query_id="q", batch_id=0).epoch == 2
     else:
-        with pytest.raises(Unavailable, match="had taken place after all, as epoch 2"):
+        with pytest.raises(Unavailable, match="of no rows, had taken place after all, as epoch 2; this one"):
             writer.append({}, query_id="q", batch_id=1)
         assert writer.append({}, query_id="q", batch_id=1).epoch == 3
     assert [commit.batch_id for commit in commits(changelog)] == [None, *range(batch_id + 1)]
+
+
+@pytest.mark.parametrize("tries", [1, 3])
+@pytest.mark.parametrize("is_staged", [False, True])
+def test_rows_of_unknown_outcome_are_not_appended_twice(tries: int, is_staged: bool) -> None:
+    """They have no number: the rows themselves tell."""
+    objects = LostAnswers(open_objects("memory://", {}))
+    changelog = Changelog("memory://", {}, objects)
+    writer = write_to(changelog)
+
+    def append(*songs: int) -> Commit:
+        placed = {PLAYS.name: partition_rows(PLAYS, rows(*songs))}
+        if not is_staged:
+            return writer.append(placed)
+        return writer.commit([changelog.stage(PLAYS.group, writer.next_epoch, placed, task="t")])
+
+    for _ in range(tries):
+        objects.losses = objects.silent = 1
+        with pytest.raises(Unavailable):
+            append(1, 2)
+    assert append(1, 2).epoch == 2
+    assert append(1, 2).epoch == 3, "rows that were appended once more on purpose"
+    objects.losses = objects.silent = 1
+    with pytest.raises(Unavailable):
+        append(7)
+    with pytest.raises(
+        Unavailable, match="of 1 row of plays, had taken place after all, as epoch 4; this one"
+    ):
+        append(8)
+    assert append(8).epoch == 5
+    assert [sum(part.rows for file in each.files for part in file.slices) for each in commits(changelog)] == [
+        0,
+        2,
+        2,
+        1,
+        1,
+    ]
 
 
 def test_a_fence_whose_answer_was_lost_is_recognised() -> None:
