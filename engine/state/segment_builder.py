@@ -142,7 +142,7 @@ class SegmentBuilder:
     """Cuts sorted rows into blocks, column by column.
 
     Args:
-        identity: The new segment's id.
+        identity: The new segment's id; an attribute, too.
         rows: How many rows there will be; at least one.
         widest: Bytes of the widest column over all rows, an estimate.
         context: The partition that it is for.
@@ -162,7 +162,7 @@ class SegmentBuilder:
         *,
         is_sketched: bool = True,
     ) -> None:
-        self._id = identity
+        self.identity = identity
         self._rows = rows
         self._context = context
         self._block_rows = block_rows_of(rows, widest, options)
@@ -188,6 +188,11 @@ class SegmentBuilder:
     def blocks(self) -> int:
         """How many blocks there will be."""
         return -(-self._rows // self._block_rows)
+
+    @property
+    def nbytes(self) -> int:
+        """Arrow bytes of what was added so far."""
+        return sum(column.nbytes for column in self._columns.values())
 
     def parts(self, order: Places, blocks: int = 1) -> Iterator[Places]:
         """What there is for each row, for so many blocks at a time."""
@@ -230,7 +235,7 @@ class SegmentBuilder:
         if column == context.key_column:
             self._keys.add(array)
         elif hot is None or (column in hot and hot[column][block]):
-            context.cache.put(CacheKey(context.number, self._id, block, number), array)
+            context.cache.put(CacheKey(context.number, self.identity, block, number), array)
         yield from self._encode_block(column, block, array)
 
     def finish_keys(self) -> Iterator[Pair]:
@@ -241,23 +246,23 @@ class SegmentBuilder:
         """
         context, keys = self._context, self._keys
         if keys.page_rows:
-            yield block_key(self._id, PAGE_FENCES, 0), encode_block(pa.concat_arrays(keys.page_fences))
+            yield block_key(self.identity, PAGE_FENCES, 0), encode_block(pa.concat_arrays(keys.page_fences))
         if keys.filter is not None:
             for piece, data in enumerate(keys.filter.encode()):
-                yield block_key(self._id, KEY_FILTER, piece), data
+                yield block_key(self.identity, KEY_FILTER, piece), data
         if keys.columns:
-            place = CacheKey(context.number, self._id, WHOLE, context.numbers[context.key_column])
+            place = CacheKey(context.number, self.identity, WHOLE, context.numbers[context.key_column])
             whole = keys.columns[0] if len(keys.columns) == 1 else pa.concat_arrays(keys.columns)
             context.cache.put(place, context.key_column_of(whole))
 
     def _encode_block(self, column: int, block: int, array: pa.Array) -> Iterator[Pair]:
         number, page_rows = self._context.numbers[column], self._keys.page_rows
         if column != self._context.key_column or not page_rows:
-            yield block_key(self._id, number, block), encode_block(array)
+            yield block_key(self.identity, number, block), encode_block(array)
             return
         first = block * (self._block_rows // page_rows)
         for page, data in enumerate(encode_pages(array, page_rows), first):
-            yield block_key(self._id, number, page), data
+            yield block_key(self.identity, number, page), data
 
     def cut(self, stretches: Iterable[pa.Array]) -> Iterator[pa.Array]:
         """Blocks of a column.
@@ -274,7 +279,7 @@ class SegmentBuilder:
         keys, columns = self._keys, self._columns
         made = {number: (column.statistics, column.sketch) for number, column in columns.items()}
         return Segment(
-            self._id,
+            self.identity,
             SegmentRecord(
                 self._rows,
                 self._block_rows,

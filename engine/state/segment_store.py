@@ -342,11 +342,16 @@ class SegmentStore:
         return self._write(builder, merge.build(builder), is_logged=merge.nbytes < UNLOGGED_BYTES)
 
     def _write(self, builder: SegmentBuilder, pairs: Iterable[Pair], *, is_logged: bool) -> LiveSegment:
-        self._storage.write(pairs, logged=is_logged)
-        segment = self._track(builder.finish())
-        if not is_logged:
-            self._storage.flush()
-        return LiveSegment(segment)
+        try:
+            self._storage.write(pairs, logged=is_logged)
+            if not is_logged:
+                self._storage.flush()
+        except BaseException:
+            # What was written of it, as until the disk was full, goes as that of a segment that has gone.
+            columns = self._context.stored_numbers
+            self._retired.append(_Retired(builder.identity, builder.nbytes, 0, builder.blocks, columns))
+            raise
+        return LiveSegment(self._track(builder.finish()))
 
     def note_columns(self, context: PartitionContext) -> None:
         """Take note of the columns of another shape: the cache can have them from now on."""

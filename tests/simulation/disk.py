@@ -8,6 +8,7 @@ from pathlib import Path
 from random import Random
 from typing import Protocol
 
+from engine.errors import LimitExceeded
 from engine.model.schema import GroupName
 from engine.replica.reached_epoch import ReachedEpoch
 from engine.state.memory_storage import MemoryStorage
@@ -90,18 +91,21 @@ class SimulatedStorage(MemoryStorage):
     Args:
         content: What the disk has of it.
         life: That of the process.
+        disk: The disk.
     """
 
-    def __init__(self, content: Content, life: Life) -> None:
+    def __init__(self, content: Content, life: Life, disk: Disk) -> None:
         super().__init__()
         self._content = content
         self._life = life
+        self._disk = disk
         super().write(content.durable.items())
 
     def write(self, pairs: Iterable[Pair], *, logged: bool = True) -> None:
         """As `Storage.write`."""
         for pair in pairs:
             self._life.step()
+            self._disk.take_write()
             self._content.writes.append(Write((pair,), is_logged=logged))
             super().write([pair])
 
@@ -109,6 +113,7 @@ class SimulatedStorage(MemoryStorage):
         """As `Storage.write_atomically`."""
         written = tuple(pairs)
         self._life.step()
+        self._disk.take_write()
         self._content.writes.append(Write(written, tuple(removed)))
         super().write_atomically(written, removed)
 
@@ -153,17 +158,26 @@ class Disk:
         notes: Notes of the epochs that groups have reached: a loss of power leaves them, though they may be
             newer than the partitions then.
         boot: How often the machine has lost its power.
+        room: How many more writes there is room for; None: for all that come.
     """
 
     contents: dict[Path, Content] = field(default_factory=dict)
     notes: dict[GroupName, Note] = field(default_factory=dict)
     boot: int = 0
+    room: int | None = None
+
+    def take_write(self) -> None:
+        """Take one write more; or be full."""
+        if self.room is not None:
+            if not self.room:
+                raise LimitExceeded("The disk is full.")
+            self.room -= 1
 
     def open(self, path: Path, life: Life) -> SimulatedStorage:
         """Open a partition, after its process has ended in one way or another."""
         content = self.contents.setdefault(path, Content())
         content.settle(write for write in content.writes if write.is_logged)
-        return SimulatedStorage(content, life)
+        return SimulatedStorage(content, life, self)
 
     def move(self, path: Path, target: Path) -> None:
         """Give what there is of a partition another place."""

@@ -27,8 +27,10 @@ from engine.replica.snapshot_schedule import DueSnapshot
 from engine.replica.snapshotter import SnapshotMaker
 from engine.state.cache import ColumnCache
 from engine.state.damage import DamagedError
+from engine.state.formats import SegmentId
 from engine.state.partition import PartitionStore
 from engine.state.rocks import shared_options
+from engine.state.segment_store import Listing
 from engine.state.state_options import StateOptions
 from tests.simulation.disk import Died, Disk, Life, Moments, Note, SimulatedStorage
 from tests.simulation.kinds import GROUP
@@ -324,6 +326,31 @@ class SimulatedHost:
         for partition in () if self._state is None else self._state.partitions:
             with suppress(LivestateError):
                 partition.compact()
+
+    def orphans(self) -> Collection[tuple[StoreName, PartitionId, SegmentId]]:
+        """Segments that are stored, and are of no version that can still be read, if nobody reads any more
+        and no snapshot is due.
+        """
+        self._due = None
+        found: set[tuple[StoreName, PartitionId, SegmentId]] = set()
+        read = {
+            (name, number, entry.segment.id)
+            for view in self.views
+            for name, store in view.stores.items()
+            for number, version in store.versions.items()
+            for entry in version.all_segments
+        }
+        if self._state is not None:
+            # Until then what is stored of them is what is in the place of what is in memory.
+            self._state.write()
+        for partition in () if self._state is None else self._state.partitions:
+            partition.release()
+            manifest = partition._manifest
+            counting = {entry.segment.id for entry in partition.version.all_segments}
+            stored = {segment for _, segment in Listing.from_storage(partition.context.storage).entries}
+            place = StoreName(manifest.store), PartitionId(manifest.partition)
+            found |= {(*place, segment) for segment in stored - counting}
+        return found - read
 
     def scrub(self) -> None:
         """Read all that is stored, as `Scrubber` does."""

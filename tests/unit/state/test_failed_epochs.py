@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import datetime as dt
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from engine.errors import Unavailable
+from engine.errors import LimitExceeded, Unavailable
 from engine.model.kinds import Behaviour, Retention
 from engine.model.schema import Epoch, PartitionId, define_store
 from engine.state.cache import ColumnCache
 from engine.state.partition import PartitionStore
+from engine.state.rocks import Rocks
 from engine.state.state_options import MIB, StateOptions
 
 COLUMNS = pa.schema([("k", pa.int64()), ("seen", pa.timestamp("us", "UTC"))])
@@ -57,6 +59,47 @@ def test_nothing_is_left_of_an_epoch_that_could_not_be_written(tmp_path: Path) -
         counting = {entry.segment.id for entry in partition.version.segments}
         stored = {int.from_bytes(key[1:9], "big") for key, _ in storage.pairs(b"b")}
         assert stored == counting
+    finally:
+        partition.close()
+
+
+@pytest.mark.parametrize("room", [0, 1, 40])
+def test_a_merge_that_a_full_disk_ends_leaves_no_blocks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int
+) -> None:
+    """Until the partition was opened again, each such merge took as much of the disk once more."""
+    store = define_store("texts", pa.schema([("k", pa.int64()), ("v", pa.string())]), ["k"], partitions=1)
+    options = StateOptions(fan_out=3, block_bytes=1 << 15)
+    partition = PartitionStore(store, PartitionId(0), tmp_path / "partition", ColumnCache(MIB), options)
+
+    def stored_segments() -> set[int]:
+        return {int.from_bytes(key[1:9], "big") for key, _ in partition.context.storage.pairs(b"b")}
+
+    try:
+        for epoch in (1, 2, 3):
+            columns = [
+                pa.array(range(epoch, 9_000, 3)),
+                pa.array(["x" * 1_000] * len(range(epoch, 9_000, 3))),
+            ]
+            partition.apply(Epoch(epoch), pa.RecordBatch.from_arrays(columns, schema=store.row_schema))
+        before = stored_segments()
+        write, left = Rocks._apply, [room]
+
+        def write_while_there_is_room(rocks: Rocks, *arguments: Any, **options: Any) -> Any:
+            if not left[0]:
+                raise LimitExceeded("The disk is full.")
+            left[0] -= 1
+            return write(rocks, *arguments, **options)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Rocks, "_apply", write_while_there_is_room)
+            with pytest.raises(LimitExceeded):
+                partition.compact()
+        partition.release()
+        assert stored_segments() == before
+        partition.compact()
+        partition.release()
+        assert len(stored_segments()) == 1
     finally:
         partition.close()
 
