@@ -16,8 +16,8 @@ import pyarrow as pa
 from engine.errors import InvalidInput
 from engine.model.sql_types import MAX_DECIMAL_DIGITS, canonical_type, sql_type
 
-MAX_COLUMN_NUMBER = 0xFFFE
-"""Keys of stored blocks have two bytes for a column, and one of their values is taken
+MAX_COLUMN_NUMBER = 0xFFFB
+"""Keys of stored blocks have two bytes for a column, and the last four of their values are taken
 (`engine.state.formats`).
 """
 

@@ -340,7 +340,8 @@ def schemas_of(rows: pa.Schema, behaviour: Behaviour) -> Schemas:
         )
     elif isinstance(kind, Versioned):
         visible = rows.append(pa.field(kind.valid_to, rows.field(kind.valid_from).type))
-    hidden = [column for column in rows if column.name not in visible.names]
+    shown = frozenset(visible.names)
+    hidden = [column for column in rows if column.name not in shown]
     if behaviour.retention is not None and not behaviour.retention.column:
         hidden.append(pa.field(WRITTEN_COLUMN, pa.timestamp("us", "UTC")))
     return Schemas(rows, pa.schema([*visible, *hidden]) if hidden else visible, visible)

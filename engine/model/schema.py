@@ -14,7 +14,7 @@ from typing import Any, NewType
 import pyarrow as pa
 
 from engine.errors import Corrupt, InvalidInput
-from engine.model.columns import Column, columns_as_created
+from engine.model.columns import MAX_COLUMN_NUMBER, Column, columns_as_created
 from engine.model.kinds import (
     PLAIN,
     RESERVED_PREFIX,
@@ -346,6 +346,11 @@ def _complete_definition(
     rows = _canonical_schema(name, schema, whole_key)
     check_behaviour(name, rows, whole_key, behaviour)
     schemas = schemas_of(rows, behaviour)
+    if len(schemas.stored) > MAX_COLUMN_NUMBER + 1:
+        raise InvalidInput(
+            f"Store {name}: it would have {len(schemas.stored):,} columns, and {MAX_COLUMN_NUMBER + 1:,} are "
+            "possible: put some of them into a STRUCT, a list or a MAP."
+        )
     definition = StoreDefinition(
         StoreName(name),
         GroupName(group if group is not None else name),

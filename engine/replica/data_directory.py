@@ -13,6 +13,23 @@ from engine.errors import Corrupt, InvalidInput, LimitExceeded, Unavailable
 
 DIRECTORY_FORMAT = 1
 _CATALOG = "catalog.json"
+LOCK_FILE = "livestate.lock"
+"""It is locked by the host whose directory this is."""
+SPILL_DIRECTORY = "spill"
+"""What is in it is deleted with each start."""
+_WRITTEN_SUFFIX = ".tmp"
+_WRITTEN_FILES = (DATA_DIRECTORY_MARKER, _CATALOG)
+HOST_NAMES = frozenset(
+    [
+        LOCK_FILE,
+        SPILL_DIRECTORY,
+        *_WRITTEN_FILES,
+        *(f"{Path(file).stem}{_WRITTEN_SUFFIX}" for file in _WRITTEN_FILES),
+    ]
+)
+"""What the host has in its data directory beside store groups, but for names that begin with a dot: no
+directory of a group is called so.
+"""
 _FULL = frozenset([errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
 
 
@@ -61,7 +78,7 @@ def _mark(directory: Path, changelog: str) -> None:
 
 def _write_durably(file: Path, content: bytes) -> None:
     """Write a file that is whole, or as it was, also after a loss of power."""
-    written = file.with_suffix(".tmp")
+    written = file.with_suffix(_WRITTEN_SUFFIX)
     with written.open("wb") as opened:
         opened.write(content)
         opened.flush()

@@ -224,7 +224,8 @@ class GroupPartitions:
             if store.identity not in reopened:
                 neighbours = self.opened.neighbours(store.identity)
                 self._emptied.update(key for key in neighbours if key not in diverged)
-                reopened.update(self.opened.reopen_empty(self._definitions.found[name], number))
+                definition = self._definitions.found[name]
+                reopened.update(self.opened.reopen_empty(definition, number, is_lost=True))
             _log.warning(
                 "Partition %d of store %s was put aside at epoch %d, and is built again.",
                 number,
@@ -262,7 +263,7 @@ class GroupPartitions:
             neighbours = self.opened.neighbours((name, number))
             for cohort in (self.main, self.late):
                 cohort.remove(neighbours)
-            reopened = self.opened.reopen_empty(self._definitions.found[name], number)
+            reopened = self.opened.reopen_empty(self._definitions.found[name], number, is_lost=False)
             self.rebuild_later(self.opened.partitions_of_keys(reopened))
             for each in reopened:
                 self._damage.pop(each, None)

@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable, Collection
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from threading import Event
 
@@ -136,19 +137,24 @@ class GroupSetup:
     def _reached_path(self, group: GroupName) -> Path:
         return self.directory / REACHED / f"{path_segment(group)}.json"
 
-    def put_aside(self, definition: StoreDefinition, partition: PartitionId) -> None:
+    def put_aside(self, definition: StoreDefinition, partition: PartitionId, *, is_lost: bool) -> None:
         """Move what the disk has of a partition that is not open, nor any that shares its place, to where
-        nothing looks for it. What was put aside of it before is deleted.
+        nothing looks for it.
 
         Args:
             definition: The store, in any of its shapes.
             partition: Its partition.
+            is_lost: Whether it has rows of epochs that the changelog has lost: then it stays for ever, each
+                time under a name of its own. What is damaged takes the place of what was so before.
 
         Raises:
             Unavailable: The disk does not answer.
         """
         place = self.place_of(definition, partition)
         path, aside = self.directory / place.path, self.directory / ASIDE / place.path
+        if is_lost:
+            names = (aside.with_name(f"{aside.name}-lost-{number}") for number in count(1))
+            aside = next(each for each in names if not each.exists())
         try:
             if path.exists():
                 shutil.rmtree(aside, ignore_errors=True)

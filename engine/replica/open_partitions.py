@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import wait
+from contextlib import suppress
 from functools import partial
 
 from engine.changelog import Changelog
@@ -17,6 +18,10 @@ from engine.replica.partition_keys import PartitionKey
 from engine.replica.partition_places import Place
 from engine.state.damage import DamagedError
 from engine.state.partition import PartitionStore
+
+
+class _LostShapeError(DamagedError):
+    """A partition is in a shape of epochs that the changelog has lost."""
 
 
 class OpenPartitions:
@@ -106,13 +111,16 @@ class OpenPartitions:
         by_place = {self._places[key]: what for key, what in damage.items() if key in self._places}
         return {key: by_place[place] for key, place in self._places.items() if place in by_place}
 
-    def reopen_empty(self, definition: StoreDefinition, number: PartitionId) -> Sequence[PartitionKey]:
+    def reopen_empty(
+        self, definition: StoreDefinition, number: PartitionId, *, is_lost: bool
+    ) -> Sequence[PartitionKey]:
         """Put aside what an open partition has, and open it without any rows; likewise all that share its
         place.
 
         Args:
             definition: Its store, in any of its shapes.
             number: Its number.
+            is_lost: As for `GroupSetup.put_aside`.
 
         Returns:
             Those that were opened.
@@ -123,7 +131,7 @@ class OpenPartitions:
         keys = self.neighbours((definition.name, number))
         # Where one is not open, an earlier call has put them aside, and failed then.
         if all(key in self._opened for key in keys):
-            self._put_aside(definition, keys)
+            self._put_aside(definition, keys, is_lost=is_lost)
         self._open_each(definition, keys)
         return keys
 
@@ -146,7 +154,7 @@ class OpenPartitions:
         try:
             self._open_each(definition, keys)
         except DamagedError as error:
-            self._put_aside(definition, keys)
+            self._put_aside(definition, keys, is_lost=isinstance(error, _LostShapeError))
             self.damage.update(dict.fromkeys(keys, error.what))
         else:
             return
@@ -163,18 +171,22 @@ class OpenPartitions:
                         f"Partition {key[1]} of store {definition.name} cannot be opened: {error.message}"
                     )
                     if isinstance(error, DamagedError):
-                        raise DamagedError(message, error.what) from error
+                        raise type(error)(message, error.what) from error
                     raise type(error)(message) from error
                 self._opened[key] = store
                 if not store.is_in_shape:
                     self._setup.request_compaction(self._group, store)
 
-    def _put_aside(self, definition: StoreDefinition, keys: Sequence[PartitionKey]) -> None:
+    def _put_aside(self, definition: StoreDefinition, keys: Sequence[PartitionKey], *, is_lost: bool) -> None:
         """Close all partitions of a place that are open, and put aside what the disk has of them."""
         opened = [key for key in keys if key in self._opened]
         for key in opened:
+            if is_lost:
+                # What is in memory alone is nowhere else.
+                with suppress(LivestateError):
+                    self._opened[key].write()
             self._opened[key].abandon()
-        self._setup.put_aside(definition, keys[0][1])
+        self._setup.put_aside(definition, keys[0][1], is_lost=is_lost)
         for key in opened:
             del self._opened[key]
 
@@ -182,7 +194,7 @@ class OpenPartitions:
         """What a store is at the generation of a partition.
 
         Raises:
-            DamagedError: No commit of the changelog has come so far: it was restored from an older copy.
+            _LostShapeError: No commit of the changelog has come so far: it was restored from an older copy.
             LivestateError: As the function that gives shapes.
         """
         try:
@@ -192,7 +204,7 @@ class OpenPartitions:
             commit = self._changelog.read_commit(self._group, newest) if newest else None
             if commit is None or commit.generation >= generation:
                 raise
-            raise DamagedError(
+            raise _LostShapeError(
                 f"Migration {generation} of store group {self._group} is not in the changelog any more, "
                 "which was restored from an older copy.",
                 "a shape that the changelog does not have any more",

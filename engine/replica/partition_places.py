@@ -9,6 +9,7 @@ from pathlib import Path
 
 from engine.changelog.layout import path_segment
 from engine.model.schema import GroupName, PartitionId, StoreDefinition, StoreName
+from engine.replica.data_directory import HOST_NAMES
 
 SHARED_FROM = 256
 """From so many partitions on those of a store share RocksDBs. Who writes to different ones waits for nobody,
@@ -63,4 +64,7 @@ def store_path(group: GroupName, store: StoreName, since: int) -> Path:
         store: Its name.
         since: As `StoreDefinition.since` of it.
     """
-    return Path(path_segment(group), path_segment(store) + (f"@{since}" if since else ""))
+    directory = path_segment(group)
+    if directory in HOST_NAMES:
+        directory = f"%{ord(directory[0]):02X}{directory[1:]}"
+    return Path(directory, path_segment(store) + (f"@{since}" if since else ""))

@@ -25,7 +25,7 @@ from engine.cluster.progress import progress_in_words
 from engine.cluster.reports import GroupReport, HostName
 from engine.errors import DeadlineExceeded, InvalidInput, Unavailable
 from engine.model.schema import GroupName
-from engine.replica.data_directory import check_no_changelog
+from engine.replica.data_directory import LOCK_FILE, SPILL_DIRECTORY, check_no_changelog
 from engine.replica.follower import Follower
 from engine.replica.follower_options import FollowerOptions
 from engine.service import QueryOptions, QueryService
@@ -48,8 +48,6 @@ from flight_server.server.server import LivestateServer
 DEFAULT_PORT = 8815
 GRACE_SECONDS = 20.0
 """With what a stop takes beside, less than the 30 seconds that Kubernetes leaves a process."""
-LOCK_FILE = "livestate.lock"
-SPILL_DIRECTORY = "spill"
 _SECONDS_BETWEEN_LOOKS = 0.02
 _MOST_GROUPS = 3
 """Groups that are named which a host builds."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -26,7 +26,11 @@ from engine.model.schema import Epoch, PartitionId
 from engine.replica import catch_up, store_search
 from engine.replica.follower import Follower
 from engine.replica.group_setup import ASIDE
+from engine.replica.partition_places import partition_path
+from engine.state.cache import ColumnCache
 from engine.state.partition import PartitionStore
+from engine.state.state_options import StateOptions
+from engine.state.state_view import StateView
 from tests.support.following import GROUP, OPTIONS, contents, define, run_follower
 from tests.support.seeds import seeded_random
 from tests.support.waiting import wait_until
@@ -213,6 +217,31 @@ def test_partitions_that_are_the_same_in_both_are_kept(world: World) -> None:
     world.wait()
     put_aside = {path.parent.name for path in (world.root / "data" / ASIDE).rglob("CURRENT")}
     assert len(put_aside) == 1
+
+
+def test_rows_of_lost_epochs_stay_whatever_is_put_aside_later(world: World) -> None:
+    """They are nowhere else."""
+    world.copy()
+    for lost in (1, 2):
+        world.append(dict.fromkeys(range(40), 7 * lost))
+        world.wait()
+        world.restore(0)
+        world.wait()
+    for partition in world.follower._groups[GROUP].partitions:
+        partition.note_damage("block")
+    world.append({1: 1})
+    aside = world.root / "data" / ASIDE
+    stored = aside / partition_path(ACCOUNTS, PartitionId(0))
+    wait_until((stored / "CURRENT").exists, WAIT_SECONDS)
+    world.wait()
+    cache = ColumnCache(1 << 20)
+    for lost in (1, 2):
+        found: dict[int, int] = {}
+        for path in stored.parent.glob(f"*-lost-{lost}"):
+            number = PartitionId(int(path.name.split("-")[0]))
+            with closing(PartitionStore(ACCOUNTS, number, path, cache, StateOptions())) as store:
+                found |= contents(StateView(ACCOUNTS, store.applied, 0, {number: store.version}))
+        assert found == dict.fromkeys(range(40), 7 * lost)
 
 
 def test_a_host_that_was_behind_what_was_lost_is_not_behind_any_more(

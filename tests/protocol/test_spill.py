@@ -16,6 +16,7 @@ from engine.model.schema import define_store
 from engine.service import QueryOptions
 from flight_server.client.client import Client
 from flight_server.host.host import Host, HostOptions
+from tests.support.started_host import start_host
 
 NUMBERS = pa.table({"id": np.arange(2_000_000)})
 SORTED = "SELECT id, md5(id::VARCHAR) AS m FROM numbers ORDER BY m"
@@ -47,6 +48,21 @@ def test_a_host_spills_below_its_data_directory(options: HostOptions) -> None:
     finally:
         host.stop()
     assert not spill.exists()
+
+
+def test_a_store_group_that_is_called_like_the_directory_is_not_deleted(tmp_path: Path) -> None:
+    """Each start and each stop of a host deletes what is spilled."""
+    table = pa.table({"id": [1, 2]})
+    definition = define_store("spill", table.schema, ["id"], partitions=1)
+    append_table(Changelog.open(str(tmp_path / "changelog")), definition, table)
+    options = HostOptions(changelog=str(tmp_path / "changelog"), data=tmp_path / "data", port=0)
+    stored: list[Path] = []
+    for _ in range(2):
+        with start_host(options) as host, Client(host.uri, timeout_seconds=60) as client:
+            assert client.query("SELECT count(*) AS n FROM spill").read_all()["n"].to_pylist() == [2]
+            assert all(path.exists() for path in stored)
+        stored = list(options.data.rglob("CURRENT"))
+        assert stored
 
 
 def test_without_spilling_the_limit_is_an_error(options: HostOptions) -> None:

@@ -99,8 +99,8 @@ class SimulatedSetup(GroupSetup):
         else:
             self.disk.notes[group] = Note(reached, self.disk.boot)
 
-    def put_aside(self, definition: StoreDefinition, partition: PartitionId) -> None:
-        """See `GroupSetup.put_aside`."""
+    def put_aside(self, definition: StoreDefinition, partition: PartitionId, *, is_lost: bool) -> None:
+        """See `GroupSetup.put_aside`; nobody looks for what is lost."""
         path = self.directory / self.place_of(definition, partition).path
         self.disk.move(path, ASIDE / path)
 

@@ -24,6 +24,7 @@ from engine.model.migration import (
 )
 from engine.model.schema import TOMBSTONE_COLUMN, StoreDefinition, define_store
 from engine.model.sql_types import canonical_type
+from engine.state.formats import BESIDE_COLUMNS, KEY_COLUMN
 
 PLAYS = define_store(
     "plays",
@@ -197,6 +198,17 @@ def test_stores_that_fold_are_built_anew() -> None:
 def test_columns_run_out() -> None:
     with pytest.raises(InvalidInput, match="as many columns as one can have"):
         migrate_definition(replace(PLAYS, next_column=MAX_COLUMN_NUMBER + 1), [AddColumn("x", pa.int8())], 1)
+
+
+def test_no_column_has_a_number_that_means_something_else() -> None:
+    """Pages of keys and their filter are stored under such a number."""
+    assert min(KEY_COLUMN, *BESIDE_COLUMNS) > MAX_COLUMN_NUMBER
+    fields = [("k", pa.int64()), *((f"c{number}", pa.bool_()) for number in range(MAX_COLUMN_NUMBER))]
+    assert define_store("wide", pa.schema(fields), ["k"]).columns[-1].number == MAX_COLUMN_NUMBER
+    with pytest.raises(
+        InvalidInput, match=r"Store wide: it would have 65,533 columns, and 65,532 are possible"
+    ):
+        define_store("wide", pa.schema([*fields, ("more", pa.bool_())]), ["k"])
 
 
 def test_changes_are_read_from_text() -> None:

@@ -16,8 +16,8 @@ import pytest
 
 from engine.changelog import Catalog, Changelog, StoreAppender, open_appender
 from engine.errors import Corrupt, InvalidInput, LimitExceeded, NotFound, Unavailable
-from engine.model.schema import Epoch, GroupName, StoreName
-from engine.replica.data_directory import claim
+from engine.model.schema import Epoch, GroupName, StoreName, define_store
+from engine.replica.data_directory import HOST_NAMES, claim
 from engine.replica.follower import Follower
 from engine.replica.group import FollowedGroup
 from engine.replica.group_setup import GroupSetup
@@ -304,6 +304,25 @@ def test_a_data_directory_serves_one_changelog_only(
     open_appender(other, [DEBIT])
     with pytest.raises(InvalidInput, match="belongs to another changelog"):
         Follower(other, tmp_path / "data", OPTIONS).start()
+
+
+@pytest.mark.parametrize("name", [*sorted(HOST_NAMES), ".aside", ".reached", "shared-0"])
+def test_a_group_may_be_called_as_a_file_of_the_data_directory(
+    changelog: Changelog, tmp_path: Path, name: str
+) -> None:
+    """Such as that which is written of a directory: it is not in the way of either."""
+    table = pa.table({"account": [1, 2], "amount": [3, 4]})
+    epochs = {}
+    for each in (name, "good"):
+        definition = define_store(each, table.schema, ["account"], partitions=1)
+        with open_appender(changelog, [definition]) as appender:
+            epochs[GroupName(each)] = appender.append({each: table}).epoch
+    for _ in range(2):
+        with run_follower(changelog, tmp_path / "data") as follower:
+            for group, epoch in epochs.items():
+                assert follower.wait_for(group, epoch, WAIT_SECONDS)
+                with follower.pin_views([StoreName(group)]) as views:
+                    assert contents(views[StoreName(group)]) == {1: 3, 2: 4}
 
 
 def test_a_disk_that_is_full_at_the_first_start_is_said(

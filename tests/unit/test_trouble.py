@@ -12,6 +12,7 @@ import pytest
 import engine.errors
 import engine.replica.data_directory
 import engine.replica.history
+import engine.replica.open_partitions
 import engine.replica.store_catalog
 import engine.state.damage
 from engine.access.principal import Limit
@@ -27,6 +28,7 @@ KINDS = {
         engine.errors,
         engine.replica.data_directory,
         engine.replica.history,
+        engine.replica.open_partitions,
         engine.replica.store_catalog,
         engine.state.damage,
     )
