@@ -295,7 +295,7 @@ class Writer:
             )
             self._epochs.fit_tables({store: {} for store in replaced}, generation)
             written = {part.store for file in files for part in file.slices}
-            self._epochs.check_not_made_anew({*replaced, *written}, self._first_generation)
+            self._epochs.check_not_made_anew(sorted({*replaced, *written}), self._first_generation)
             self._epochs.check_stores(files)
             strange = next((file for file in files if file.epoch != self.next_epoch or not file.name), None)
             if strange is not None:
