@@ -111,7 +111,7 @@ def _value(slot: ParameterSlot, value: pa.Scalar) -> pa.Scalar:
     if pa.types.is_null(value.type):
         # What takes an INTEGER is told a NULL from one that has a type.
         return value if slot.takes_integer else pa.scalar(None, slot.type or value.type)
-    value = _canonical_value(slot, value)
+    value = _canonical_value(slot, _with_types_of_place(slot, value))
     if slot.takes_integer:
         # The engine may take something else there, such as a list of names.
         return _integer(value) if pa.types.is_integer(value.type) else value
@@ -127,6 +127,52 @@ def _value(slot: ParameterSlot, value: pa.Scalar) -> pa.Scalar:
     if value.type == _announced_text(slot.type):
         return pa.scalar(_instants(slot, value.as_py()), slot.type)
     raise InvalidInput(f"Parameter {slot.name} must be {sql_type(slot.type)}, not {sql_type(value.type)}.")
+
+
+def _with_types_of_place(slot: ParameterSlot, value: pa.Scalar) -> pa.Scalar:
+    """A value whose parts without a type, such as those of an empty list, have the types of its place.
+
+    Raises:
+        InvalidInput: The place has none.
+    """
+    try:
+        arrow_type = _with_known_parts(value.type, slot.type)
+    except LookupError:
+        raise InvalidInput(
+            f"Parameter {slot.name} is {value.type} by its values, and its place does not say what it has "
+            f"within: say so by a cast, such as ${slot.name}::VARCHAR[]."
+        ) from None
+    return value if arrow_type == value.type else pa.scalar(value.as_py(), arrow_type)
+
+
+def _with_known_parts(given: pa.DataType, wanted: pa.DataType | None) -> pa.DataType:
+    """A type in which what is NULL alone has the type that its place has.
+
+    Raises:
+        LookupError: The place has none.
+    """
+    if pa.types.is_null(given):
+        if wanted is None:
+            raise LookupError(given)
+        return wanted
+    within: dict[str, pa.DataType] = {}
+    if wanted is not None and pa.types.is_list(wanted):
+        within = {"item": wanted.value_type}
+    elif wanted is not None and pa.types.is_map(wanted):
+        within = {"key": wanted.key_type, "item": wanted.item_type}
+    elif wanted is not None and pa.types.is_struct(wanted):
+        within = {field.name: field.type for field in wanted}
+    if pa.types.is_list(given) or pa.types.is_large_list(given) or pa.types.is_fixed_size_list(given):
+        item = _with_known_parts(given.value_type, within.get("item"))
+        return given if item == given.value_type else pa.list_(item)
+    if pa.types.is_map(given):
+        key = _with_known_parts(given.key_type, within.get("key"))
+        return pa.map_(key, _with_known_parts(given.item_type, within.get("item")))
+    if pa.types.is_struct(given):
+        return pa.struct(
+            [field.with_type(_with_known_parts(field.type, within.get(field.name))) for field in given]
+        )
+    return given
 
 
 def _integer(value: pa.Scalar) -> pa.Scalar:
@@ -187,4 +233,8 @@ def _family(arrow_type: pa.DataType) -> str:
         return "time"
     if pa.types.is_list(arrow_type):
         return f"list of {_family(arrow_type.value_type)}"
+    if pa.types.is_struct(arrow_type):
+        return f"struct of {[(field.name, _family(field.type)) for field in arrow_type]}"
+    if pa.types.is_map(arrow_type):
+        return f"map from {_family(arrow_type.key_type)} to {_family(arrow_type.item_type)}"
     return str(arrow_type)

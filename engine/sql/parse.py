@@ -21,7 +21,7 @@ from engine.sql.dialects.meanings import say_in_engine_terms
 from engine.sql.engine_dialect.made_tokens import token_near
 from engine.sql.engine_dialect.type_names import hide_lists, show_lists
 from engine.sql.engine_spelling import write_out_literals, write_out_names
-from engine.sql.first_words import EXPLAIN, SHOW_COLUMNS, check_first_word, explain_class, parse_show
+from engine.sql.first_words import EXPLAIN, check_first_word, described_name, explain_class, parse_show
 from engine.sql.lexer import with_plain_blanks
 from engine.sql.literals import MAX_STATEMENT_LENGTH, LiftedText, too_long_error
 from engine.sql.parsed_statement import ParsedStatement, StatementClass
@@ -54,7 +54,7 @@ def parse(lifted: LiftedText, dialect: str) -> ParsedStatement:
     """
     source = lifted.source
     begin = blanks_end_in(source.text, 0, dialect)
-    shown = parse_show(source, begin)
+    shown = parse_show(source, begin, dialect)
     if shown is not None:
         return shown
     statement_class, body, is_json = StatementClass.QUERY, source.text, False
@@ -62,10 +62,10 @@ def parse(lifted: LiftedText, dialect: str) -> ParsedStatement:
         statement_class, is_json = explain_class(source, explain)
         # Blanks keep the places of what follows.
         body = " " * explain.end() + body[explain.end() :]
-    elif show := SHOW_COLUMNS.match(body, begin):
-        body = "DESC".rjust(show.end() - 1) + " " + body[show.end() :]
+    elif name := described_name(body, begin, dialect):
+        body = "DESC".rjust(name - 1) + " " + body[name:]
     _check_characters(source)
-    check_first_word(source, body, blanks_end_in(body, 0, dialect))
+    check_first_word(source, body, blanks_end_in(body, 0, dialect), is_explained=explain is not None)
     if len(body) > MAX_STATEMENT_LENGTH and len(_STRING.sub("", body)) > MAX_STATEMENT_LENGTH:
         raise too_long_error()
     tree = _tree(source, with_plain_blanks(body) if dialect == "duckdb" else body, dialect)

@@ -164,6 +164,10 @@ def _check_table_function(source: SourceText, node: exp.Expr | None) -> None:
         raise Unsupported("ROWS FROM (…) is not supported: call each function in FROM by itself.")
     if isinstance(node, exp.GenerateSeries | exp.Unnest):
         return
+    if isinstance(node, exp.Placeholder):
+        raise source.error(
+            "A parameter stands for a value, and not for a table: write the name of the table.", None
+        )
     name = function_name(node) if isinstance(node, exp.Func) else node.sql(dialect=EngineDialect)
     if name not in TABLE_FUNCTIONS:
         raise source.error(

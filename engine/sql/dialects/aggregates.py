@@ -9,7 +9,7 @@ from sqlglot import ErrorLevel, exp
 from sqlglot.errors import UnsupportedError
 
 from engine.errors import Unsupported
-from engine.sql.dialects.expressions import Rewrite, bracket, copy_of
+from engine.sql.dialects.expressions import Rewrite, bracket, call, copy_of, number_literal
 from engine.sql.dialects.families import OTHERS, POSTGRES, SPARK, TRINO, TSQL
 from engine.sql.engine_dialect import EngineDialect
 
@@ -36,7 +36,13 @@ def _percentile(node: exp.Expr, _: str) -> exp.Expr:
 
 
 def _array_of_values(node: exp.Expr, dialect: str) -> exp.Expr:
-    """Without NULLs."""
+    """Without NULLs, and no more than are wanted."""
+    wanted = node.this
+    if isinstance(wanted, exp.Limit) and not isinstance(
+        node.parent, exp.Filter | exp.IgnoreNulls | exp.Window
+    ):
+        node.set("this", wanted.this)
+        return call("list_slice", _array_of_values(node, dialect), number_literal(1), wanted.expression)
     if not node.args.get("nulls_excluded") or isinstance(node.parent, exp.WithinGroup):
         return node
     node.set("nulls_excluded", None)
@@ -51,6 +57,15 @@ def _array_of_values(node: exp.Expr, dialect: str) -> exp.Expr:
     is_in_window = isinstance(node.parent, exp.Window)
     found = exp.Filter(this=node, expression=exp.Where(this=there))
     return found if is_in_window else _or_empty(found, dialect)
+
+
+def _array_without_nulls(node: exp.Expr, dialect: str) -> exp.Expr:
+    array = node.this
+    if not isinstance(array, exp.ArrayAgg):
+        return node
+    array.set("nulls_excluded", True)
+    array.parent = node.parent
+    return _array_of_values(array, dialect)
 
 
 def _filtered_array(node: exp.Expr, dialect: str) -> exp.Expr:
@@ -111,6 +126,25 @@ def _every(node: exp.Expr, _: str) -> exp.Expr:
     return exp.LogicalAnd(this=value)
 
 
+def _any_value_true(node: exp.Expr, _: str) -> exp.Expr:
+    """An aggregate, but where it is what something is compared with."""
+    if isinstance(node.parent, exp.Binary) and node.arg_key == "expression":
+        return node
+    (value,) = node.expressions if isinstance(node, exp.Anonymous) else (node.this,)
+    return exp.LogicalOr(this=value.this if isinstance(value, exp.Paren) else value)
+
+
+def _json_array(node: exp.Expr, _: str) -> exp.Expr:
+    if isinstance(node.parent, exp.Filter | exp.Window):
+        return node
+    (value,) = node.expressions if isinstance(node, exp.Anonymous) else (node.this,)
+    return call("to_json", exp.ArrayAgg(this=value))
+
+
+def _json_object(node: exp.Expr, _: str) -> exp.Expr:
+    return call("json_object", *node.expressions)
+
+
 def read_aggregates(tree: exp.Expr) -> None:
     """Have aggregates be those that the engine is asked for: hosts share the work by what they are.
 
@@ -138,4 +172,8 @@ REWRITES: Sequence[Rewrite] = (
     ((exp.Kurtosis,), SPARK, _kurtosis),
     ((exp.Skewness,), SPARK | TRINO, _skewness),
     (("every",), SPARK | POSTGRES | TRINO, _every),
+    ((exp.Any, "some"), SPARK, _any_value_true),
+    ((exp.JSONArrayAgg, "jsonb_agg"), POSTGRES, _json_array),
+    ((exp.IgnoreNulls,), frozenset({"bigquery"}), _array_without_nulls),
+    (("json_build_object", "jsonb_build_object"), POSTGRES, _json_object),
 )

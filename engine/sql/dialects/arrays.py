@@ -8,6 +8,7 @@ from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 
 from engine.errors import Unsupported
+from engine.model.names import fold
 from engine.sql.dialects.expressions import (
     Rewrite,
     bracket,
@@ -168,7 +169,27 @@ def _last_place(node: exp.Expr, _: str) -> exp.Expr:
     return exp.Nullif(this=exp.ArraySize(this=values), expression=number_literal(0))
 
 
+def _any_element(node: exp.Expr, _: str) -> exp.Expr:
+    """Whether a condition is true of any element; EXISTS of a query is another thing."""
+    array, condition = node.this, node.args.get("expression")
+    if not isinstance(condition, exp.Lambda):
+        return node
+    return call("any_of", call("list_transform", array, condition))
+
+
+def _matching(node: exp.Expr, _: str) -> exp.Expr:
+    """Whether a condition is true of any, all or none of the elements."""
+    if len(node.expressions) != 2 or not isinstance(node.expressions[1], exp.Lambda):
+        return node
+    name, answers = fold(node.name), call("list_transform", *node.expressions)
+    if name == "none_match":
+        return bracket(exp.Not(this=call("any_of", answers)))
+    return call("any_of" if name == "any_match" else "all_of", answers)
+
+
 REWRITES: Sequence[Rewrite] = (
+    ((exp.Exists,), SPARK, _any_element),
+    (("any_match", "all_match", "none_match", "forall"), SPARK | TRINO, _matching),
     ((exp.Bracket,), OTHERS, _element),
     ((exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE), POSTGRES, _comparison),
     ((exp.ArrayPosition,), SPARK | TRINO, _place_in_array),

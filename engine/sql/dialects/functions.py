@@ -103,6 +103,9 @@ _OVERLOADS: Mapping[str, tuple[str, ...]] = {
         "(unit, a VARCHAR, b TIMESTAMP) AS datesub(unit, CAST(a AS TIMESTAMP), b)",
         "(unit, a TIMESTAMP, b VARCHAR) AS datesub(unit, a, CAST(b AS TIMESTAMP))",
     ),
+    # Whether any, or all, of some answers are true; not known where one that is not known could change that.
+    "any_of": ("(l) AS if(list_contains(l, TRUE), TRUE, if(list_count(l) = len(l), FALSE, NULL))",),
+    "all_of": ("(l) AS if(list_contains(l, FALSE), FALSE, if(list_count(l) = len(l), TRUE, NULL))",),
     # Elements of an array by their places from 0, and values of a map by their keys; of JSON the engine
     # counts from 0, too.
     "at_index": (

@@ -11,7 +11,7 @@ from engine.errors import Unsupported
 from engine.model.names import fold
 from engine.sql.catalog_tables import INFORMATION_SCHEMA
 from engine.sql.dialects.expressions import MAX_REPEATED_NODES, Rewrite, bracket, copy_of, number_literal
-from engine.sql.dialects.families import MYSQL, OTHERS, SPARK
+from engine.sql.dialects.families import MYSQL, OTHERS, SPARK, TSQL
 
 
 def _groups(node: exp.Expr, _: str) -> exp.Expr:
@@ -21,6 +21,23 @@ def _groups(node: exp.Expr, _: str) -> exp.Expr:
             if not each.expressions and node.expressions:
                 each.set("expressions", node.expressions)
                 node.set("expressions", [])
+    if node.args.get("grouping_sets"):
+        # Before them stands what they are of, and no group of its own.
+        node.set("expressions", [])
+    return node
+
+
+def _applied(node: exp.Expr, _: str) -> exp.Expr:
+    """CROSS APPLY and OUTER APPLY are joins with what is made of each row."""
+    is_cross, join = node.args.get("cross_apply"), node.parent
+    if is_cross is None or not isinstance(join, exp.Join):
+        return node
+    node.set("cross_apply", None)
+    if is_cross:
+        join.set("kind", "CROSS")
+    else:
+        join.set("side", "LEFT")
+        join.set("on", exp.true())
     return node
 
 
@@ -170,4 +187,5 @@ REWRITES: Sequence[Rewrite] = (
     ((exp.Select,), OTHERS, _select),
     ((exp.Table,), frozenset({"bigquery"}), _name_in_schema),
     ((exp.Unnest,), frozenset({"bigquery"}), _with_offset),
+    ((exp.Lateral,), TSQL | {"oracle"}, _applied),
 )

@@ -113,6 +113,8 @@ def _extract(node: exp.Expr, dialect: str) -> exp.Expr:
     part, moment = node.name.upper().removesuffix("S"), node.expression
     if part == "EPOCH_SECOND":
         return _whole_seconds(moment)
+    if part in ("DATE", "TIME") and dialect == "bigquery":
+        return exp.cast(moment, part)
     if part in _PARTS_OF_SECONDS or part == "SECOND":
         return _part_of_second(node, part, dialect)
     return _part_of_week(node, part, dialect)

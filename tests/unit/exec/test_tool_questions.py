@@ -116,6 +116,18 @@ def test_use_of_what_is_used_changes_nothing(service: QueryService, sql: str) ->
     assert table.num_rows == 0
 
 
+@pytest.mark.parametrize("end", [" ;", " -- c", "\n/* c */ ; -- d\n", "--", "/**/"])
+@pytest.mark.parametrize(
+    "sql",
+    [
+        *("SHOW TABLES", "SHOW TABLES FROM main", "SHOW ALL TABLES", "SHOW", "DESCRIBE", "SHOW songs"),
+        *("SHOW COLUMNS FROM main.songs", "DESCRIBE songs", "USE main", "EXPLAIN SELECT 1"),
+    ],
+)
+def test_a_comment_may_stand_at_the_end(service: QueryService, sql: str, end: str) -> None:
+    assert answer(service, sql + end) == answer(service, sql)
+
+
 @pytest.mark.parametrize("name", ["tables", "columns", "key_column_usage"])
 def test_rows_are_those_of_duckdb(service: QueryService, plain: duckdb.DuckDBPyConnection, name: str) -> None:
     sql = f"SELECT * FROM information_schema.{name} WHERE table_schema = 'main'"
@@ -186,7 +198,12 @@ def test_tables_of_the_catalog_are_described(service: QueryService) -> None:
         ("SHOW TABLES LIKE 's%'", Unsupported, "without LIKE, WHERE or LIMIT"),
         ("SHOW HOSTS LIMIT 3", Unsupported, "without LIKE, WHERE or LIMIT"),
         ("SHOW CREATE TABLE songs", Unsupported, "SHOW is followed by TABLES"),
+        ("SHOW TABLES; SELECT 1", Unsupported, "SHOW is followed by TABLES"),
         ("USE nothing", NotFound, "There is no schema nothing to use"),
+        ("EXPLAIN EXPLAIN SELECT 1", Unsupported, "EXPLAIN EXPLAIN is not supported: EXPLAIN a query"),
+        ("EXPLAIN (FORMAT JSON) SHOW TABLES", Unsupported, "EXPLAIN SHOW is not supported"),
+        ("SELECT * FROM ?", InvalidInput, "A parameter stands for a value, and not for a table"),
+        ("DESCRIBE $name", InvalidInput, "A parameter stands for a value, and not for a table"),
         ("SELECT current_schema(1)", InvalidInput, "is not allowed"),
         (f"SELECT {', '.join(['user'] * 101)}", LimitExceeded, "more than 100 times"),
         ("SELECT * FROM pg_catalog.pg_class", NotFound, "There is no schema pg_catalog"),
