@@ -55,7 +55,7 @@ from engine.changelog.local_objects import LocalObjects
 from engine.changelog.objects import Objects, all_paths
 from engine.changelog.snapshot import Snapshot
 from engine.errors import Corrupt, InvalidInput, NotFound, Unavailable
-from engine.model.schema import Epoch, GroupName
+from engine.model.schema import Epoch, GroupName, StoreDefinition
 
 MARK_FORMAT = 1
 _REQUESTS = 8
@@ -551,7 +551,8 @@ class _GroupCopy:
 
     def copy_amendments(self, end: Epoch, generation: int) -> None:
         """Copy what the commits have taken up, and what else counts for epochs up to the last: a skip of a
-        later one would pass by whatever is committed there behind the copy.
+        later one would pass by whatever is committed there behind the copy, and a later migration would have
+        the first commit take it up.
 
         Args:
             end: The last epoch.
@@ -570,7 +571,10 @@ class _GroupCopy:
         ]
         for number in range(1, max(counting, default=0) + 1):
             path, each = amendment_path(group, number), found[number]
-            if isinstance(each, Skip) and each.epoch > end:
+            is_later = (isinstance(each, Skip) and each.epoch > end) or (
+                isinstance(each, StoreDefinition) and number > generation
+            )
+            if is_later:
                 void = seal(encode_amendment(group, Void(number)))
                 self.objects.write(path, pa.py_buffer(void))
             else:

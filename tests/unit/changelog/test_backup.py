@@ -31,9 +31,10 @@ from engine.changelog.objects import Objects, open_objects
 from engine.changelog.rows import partition_rows
 from engine.changelog.skipping import skip_epoch
 from engine.changelog.snapshot import HostChecksums
+from engine.changelog.store_drops import drop_store
 from engine.errors import Corrupt, InvalidInput, LivestateError, NotFound, Unavailable
 from engine.model.migration import parse_changes
-from engine.model.schema import Epoch, GroupName, PartitionId, StoreName
+from engine.model.schema import Epoch, GroupName, PartitionId, StoreName, define_store
 from tests.support.stopping_objects import Stopped, StoppingObjects
 from tests.unit.changelog.conftest import PLAYS, flat, read, rows
 
@@ -205,6 +206,28 @@ def test_an_earlier_epoch(local: Changelog) -> None:
     local.drop(GROUP, NO_TAIL, LATER)
     with pytest.raises(NotFound, match=f"ask for one from {middle} to {end}"):
         back_up_all(local, empty_place(), plays=1)
+
+
+def test_migrations_of_after_an_earlier_epoch_are_none_in_its_backup(local: Changelog) -> None:
+    """Also where a store was dropped later still, which counts whenever it was: its rows may be gone."""
+    other = define_store("other", PLAYS.schema, PLAYS.key, group=GROUP)
+    with open_appender(local, [PLAYS, other]) as appender:
+        appender.append({"plays": rows(1), "other": rows(1)})
+        earlier = appender.epoch
+        local.migrate_store(PLAYS.name, parse_changes(["rating DOUBLE"], [], [], []))
+        appender.append({"plays": rows(2)})
+        drop_store(reopen_place(local), other.name, "ann@ops", NOW)
+        appender.append({"plays": rows(3)})
+    backup, place = empty_place(), empty_place()
+    back_up_all(local, backup, plays=earlier)
+    restore_all(backup, place)
+    append(place, [8])
+    shape = reopen_place(place).definition(PLAYS.name)
+    assert shape is not None
+    assert shape.row_schema == PLAYS.row_schema
+    assert reopen_place(place).definition(other.name) is None
+    back_up_all(local, backup)
+    assert content(backup) == content(local), "of a later epoch it has them"
 
 
 def test_a_group_without_epochs(local: Changelog) -> None:
