@@ -242,6 +242,10 @@ class _Draft:
         return replace(definition, columns=columns, next_column=self.next_column, generation=generation)
 
 
+MAX_DEFAULT_BYTES = 1_000
+"""A block of rows of before, of which there are 65,536 at the most, has it as often in memory."""
+
+
 def _stored_default(text: str | None, arrow_type: pa.DataType) -> str | None:
     """A default as definitions have it.
 
@@ -250,11 +254,17 @@ def _stored_default(text: str | None, arrow_type: pa.DataType) -> str | None:
         arrow_type: The type of its column.
 
     Raises:
-        InvalidInput: It is no value of the type, or SQL's casts make another one of it.
+        InvalidInput: It is no value of the type, or SQL's casts make another one of it; or it is too long.
     """
     value = value_of(text, arrow_type)
     if text is None:
         return None
+    nbytes = len(text.encode())
+    if nbytes > MAX_DEFAULT_BYTES:
+        raise InvalidInput(
+            f"its default takes {nbytes:,} bytes, and can take {MAX_DEFAULT_BYTES:,}: each row of before has "
+            "it"
+        )
     if pa.types.is_binary(arrow_type) and "\\" in text:
         raise InvalidInput(f"{text!r} is no default of a BLOB, which is a text without backslashes")
     return text_of(value)

@@ -145,6 +145,7 @@ def test_a_migrated_definition_is_stored_whole() -> None:
         ),
         (AddColumn("rating", pa.int8(), "300"), "'300' is no TINYINT"),
         (AddColumn("tags", pa.list_(pa.int8()), "1"), "has no default other than NULL"),
+        (AddColumn("remark", pa.string(), "é" * 501), "its default takes 1,002 bytes, and can take 1,000"),
         (AddColumn("__x", pa.int8()), "are reserved"),
         (DropColumn("nothing"), "there is no column nothing"),
         (DropColumn("day"), "day is in the key"),
