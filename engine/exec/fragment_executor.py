@@ -112,6 +112,12 @@ class FragmentExecutor:
         """
         stores, generations = self._source.definitions(), request.generations
         read = {name: stores[name] for name in request.partitions if name in stores}
+        for name, definition in read.items():
+            if request.partitions[name] and definition.group not in request.epochs:
+                raise Unavailable(
+                    f"Store {name} was made anew in store group {definition.group} after the statement was "
+                    "planned: try again."
+                )
         try:
             # Nearly always they are what they are here now.
             if self._shapes.fit(read, generations):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.model.schema import StoreName
+from engine.model.schema import GroupName, StoreName
+
+UNKNOWN_GROUP = GroupName("")
 
 
 @dataclass(frozen=True)
@@ -16,11 +18,14 @@ class TableShape:
         store: The store.
         generation: Which of the store's shapes, and which of the stores that have had its name:
             `StoreDefinition.amendment`.
+        group: The store's group, whose amendments these are; `UNKNOWN_GROUP` where an older version has told
+            the columns.
     """
 
     name: StoreName
     store: StoreName
     generation: int
+    group: GroupName
 
 
 ExpectedShapes = tuple[TableShape, ...]

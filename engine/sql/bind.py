@@ -119,14 +119,11 @@ class BoundStatement:
 
     @cached_property
     def shapes(self) -> tuple[TableShape, ...]:
-        """What its names mean, in order of name; without those that mean the store of that name as it was
-        created.
-        """
-        found = (
-            TableShape(name, definition.name, definition.amendment)
+        """What its names mean, in order of name."""
+        return tuple(
+            TableShape(name, definition.name, definition.amendment, definition.group)
             for name, definition in sorted(self.tables.items())
         )
-        return tuple(shape for shape in found if shape.generation or shape.store != shape.name)
 
     @cached_property
     def definitions(self) -> Mapping[StoreName, StoreDefinition]:

@@ -12,7 +12,7 @@ from engine.errors import Corrupt, InvalidInput, NotFound, Unavailable
 from engine.model.names import find_name, fold
 from engine.model.read_point import ReadPoint
 from engine.model.schema import GroupName, NamedStores, StoreDefinition, StoreName
-from engine.model.table_shapes import ExpectedShapes, TableShape
+from engine.model.table_shapes import UNKNOWN_GROUP, ExpectedShapes, TableShape
 from engine.plan.statement import ReadyStatement
 from engine.plan.values import Arguments
 from engine.scan import StoreSource
@@ -133,8 +133,9 @@ class Texts:
         stores, meant = self._source.definitions(), {shape.name: shape for shape in expected_shapes}
         tables: dict[StoreName, StoreDefinition] = {}
         for name in ready.statement.bound.tables:
-            shape = meant.get(name, TableShape(name, name, 0))
-            if shape.store not in stores:
+            # An older version says nothing of a name that means the store of that name as it was created.
+            shape = meant.get(name, TableShape(name, name, 0, UNKNOWN_GROUP))
+            if shape.store not in stores or shape.group not in (UNKNOWN_GROUP, stores[shape.store].group):
                 return None
             try:
                 found = self._source.definitions_of({stores[shape.store].group: shape.generation})
@@ -153,7 +154,8 @@ class Texts:
 
     def _rebind(self, ready: ReadyText, dialect: str, tables: NamedStores, deadline: Deadline) -> ReadyText:
         shapes = tuple(
-            (name, definition.name, definition.amendment) for name, definition in sorted(tables.items())
+            (name, definition.name, definition.amendment, definition.group)
+            for name, definition in sorted(tables.items())
         )
         rebound = self._statements.ready_text(ready.text, dialect, tables, deadline, ready.moments, shapes)
         # What it reads of the catalog is of all stores, and of the moment when it came.

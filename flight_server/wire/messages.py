@@ -121,7 +121,7 @@ _TABLE: Mapping[str, tuple[str, ...]] = {
         "TableShapes expected_shapes = 11",
     ),
     "TableShapes": ("repeated TableShape tables = 1",),
-    "TableShape": ("string name = 1", "string store = 2", "int64 generation = 3"),
+    "TableShape": ("string name = 1", "string store = 2", "int64 generation = 3", "string group = 4"),
     "ReadPoint": (
         "optional int64 min_epoch = 1",
         "optional double max_staleness = 2",

@@ -30,7 +30,7 @@ import pyarrow as pa
 
 from engine.errors import InvalidInput
 from engine.model.read_point import NEWEST, ReadPoint
-from engine.model.schema import StoreName
+from engine.model.schema import GroupName, StoreName
 from engine.model.table_shapes import ExpectedShapes, TableShape
 from flight_server.wire.ipc_bytes import NotPlainError, check_row, read_row
 from flight_server.wire.json_bodies import parse_json
@@ -191,7 +191,7 @@ class Statement:
             message.expected_shapes.SetInParent()
             for each in self.expected_shapes:
                 message.expected_shapes.tables.add(
-                    name=each.name, store=each.store, generation=each.generation
+                    name=each.name, store=each.store, generation=each.generation, group=each.group
                 )
         return STATEMENT_MARK + bytes(message.SerializeToString())
 
@@ -412,7 +412,7 @@ def _parsed_shapes(message: Message) -> ExpectedShapes | None:
     if any(each.generation < 0 for each in message.expected_shapes.tables):
         raise InvalidInput("The statement handle is damaged: prepare the statement again.")
     return tuple(
-        TableShape(StoreName(each.name), StoreName(each.store), each.generation)
+        TableShape(StoreName(each.name), StoreName(each.store), each.generation, GroupName(each.group))
         for each in message.expected_shapes.tables
     )
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from engine.errors import InvalidInput
-from engine.model.schema import StoreName
+from engine.model.schema import GroupName, StoreName
 from engine.model.table_shapes import TableShape
 from flight_server.wire.tickets import Parameters, PlainValue, Statement, execution_ticket, parse_handle
 
@@ -68,8 +68,8 @@ def test_a_ticket_is_the_handle_with_an_id() -> None:
     [
         (),
         (
-            TableShape(StoreName("plays"), StoreName("new plays"), 3),
-            TableShape(StoreName("x"), StoreName("x"), 2**40),
+            TableShape(StoreName("plays"), StoreName("new plays"), 3, GroupName("plays")),
+            TableShape(StoreName("x"), StoreName("x"), 2**40, GroupName("y")),
         ),
     ],
 )
@@ -85,5 +85,6 @@ def test_what_a_client_was_told_goes_with_its_statement(expected_shapes: tuple[T
 
 def test_a_handle_of_a_shape_that_cannot_be_is_refused() -> None:
     name = StoreName("plays")
+    damaged = TableShape(name, name, -1, GroupName("plays"))
     with pytest.raises(InvalidInput, match="damaged"):
-        parse_handle(replace(STATEMENT, expected_shapes=(TableShape(name, name, -1),)).to_bytes())
+        parse_handle(replace(STATEMENT, expected_shapes=(damaged,)).to_bytes())

@@ -655,7 +655,7 @@ def test_what_stores_were_before_the_changelog_was_restored_is_forgotten(
 
 def test_what_was_told_of_another_changelog_has_to_be_prepared_again(lone: Lone) -> None:
     lone.append(1)
-    expected_shapes = (TableShape(PLAYS.name, PLAYS.name, 7),)
+    expected_shapes = (TableShape(PLAYS.name, PLAYS.name, 7, GROUP),)
     for ask in (
         lambda: lone.service.execute("FROM plays", expected_shapes=expected_shapes),
         lambda: lone.service.prepare("FROM plays", expected_shapes=expected_shapes),
@@ -697,7 +697,10 @@ def test_who_still_knows_a_dropped_store_is_told_of_nothing_lost(lone: Lone) -> 
     assert known.definitions_of({GROUP: 1}).keys() == {TITLES.name}
 
 
-def test_who_was_told_columns_of_a_dropped_store_gets_none_of_the_next_of_its_name(lone: Lone) -> None:
+@pytest.mark.parametrize("group", [GROUP, GroupName("elsewhere")])
+def test_who_was_told_columns_of_a_dropped_store_gets_none_of_the_next_of_its_name(
+    lone: Lone, group: GroupName
+) -> None:
     sql = "SELECT * FROM plays"
     lone.append(1)
     told = lone.service.prepare(sql)
@@ -705,12 +708,10 @@ def test_who_was_told_columns_of_a_dropped_store_gets_none_of_the_next_of_its_na
     lone.follower.notify()
     wait_until(lambda: PLAYS.name not in lone.follower.definitions())
     schema = pa.schema([("song", pa.int64()), ("title", pa.string())])
-    anew = define_store("plays", schema, ["song"], partitions=2, group=GROUP)
+    anew = define_store("plays", schema, ["song"], partitions=2, group=group)
     row = {"song": 3, "title": "three"}
-    commit = open_appender(lone.changelog, [anew, TITLES]).append(
-        {"plays": pa.Table.from_pylist([row], schema)}
-    )
-    assert lone.follower.wait_for(GROUP, commit.epoch, WAIT_SECONDS)
+    commit = open_appender(lone.changelog, [anew]).append({"plays": pa.Table.from_pylist([row], schema)})
+    assert lone.follower.wait_for(group, commit.epoch, WAIT_SECONDS)
     assert rows(lone.service, sql) == [row]
     old_share = {PLAYS.name: (PartitionId(0),)}
     with pytest.raises(Unavailable, match="made anew"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from dataclasses import replace
 from decimal import Decimal
 from functools import partial
 from typing import Any
@@ -21,8 +22,6 @@ from engine.errors import (
     Position,
     Unsupported,
 )
-from engine.model.schema import StoreName
-from engine.model.table_shapes import TableShape
 from engine.scan import RowFilter
 from engine.service import QueryOptions, QueryService, Session
 from tests.support.memory_source import MemorySource
@@ -709,7 +708,8 @@ def test_what_was_prepared_before_is_found_as_long_as_it_means_the_same(service:
     value = pa.record_batch([pa.array([5])], ["1"])
     known = service.prepared_before(sql, expected_shapes=prepared.shapes, given=lambda: value)
     assert known is prepared
-    other = TableShape(StoreName("plays"), StoreName("plays"), 1)
+    assert prepared.shapes is not None
+    other = replace(prepared.shapes[0], generation=1)
     assert service.prepared_before(sql, expected_shapes=(other,)) is None
     assert service.prepared_before(sql, Session(dialect="spark")) is None
     for sql in ("SELECT ?, genre FROM plays", "SELECT count * ? FROM plays"):
