@@ -20,6 +20,9 @@ from engine.model.names import fold
 from engine.model.schema import TOMBSTONE_COLUMN, StoreDefinition, define_store
 from engine.model.sql_types import parse_sql_type, sql_type
 
+MAX_DEFAULT_BYTES = 1_000
+"""A block of rows of before, of which there are 65,536 at the most, has it as often in memory."""
+
 
 @dataclass(frozen=True)
 class AddColumn:
@@ -240,10 +243,6 @@ class _Draft:
         )
         columns = tuple(self.columns[name] for name in definition.stored_schema.names)
         return replace(definition, columns=columns, next_column=self.next_column, generation=generation)
-
-
-MAX_DEFAULT_BYTES = 1_000
-"""A block of rows of before, of which there are 65,536 at the most, has it as often in memory."""
 
 
 def _stored_default(text: str | None, arrow_type: pa.DataType) -> str | None:

@@ -17,7 +17,7 @@ from engine.state.segment_store import SegmentStore
 from engine.state.stored_rows import StoredRows
 from engine.state.version import LiveSegment, SegmentChanges
 
-STORED_SHARE = 4
+STORED_TIMES = 4
 """What is stored of the keys of a piece is read at once up to so many times the bytes of a piece."""
 
 
@@ -84,7 +84,7 @@ class PendingEpoch:
         Returns:
             Whether the rows are all of the epoch and were folded at once.
         """
-        most_stored = STORED_SHARE * max(most_bytes, rows.nbytes)
+        most_stored = STORED_TIMES * max(most_bytes, rows.nbytes)
         waiting = [rows]
         while waiting:
             part = waiting.pop()

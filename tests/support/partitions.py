@@ -51,7 +51,7 @@ def folding_in_halves() -> Iterator[None]:
     """Meanwhile nothing that is stored may be read for two rows at once, as if it were larger than a batch
     may be.
     """
-    with patch.object(pending_epoch, "STORED_SHARE", 0):
+    with patch.object(pending_epoch, "STORED_TIMES", 0):
         yield
 
 
