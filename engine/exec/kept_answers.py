@@ -76,6 +76,12 @@ def plain_question(text: str, dialect: str, values: pa.RecordBatch | None) -> Qu
 
 
 def _bytes_of(values: pa.RecordBatch) -> bytes:
+    if any(pa.types.is_dictionary(each) or pa.types.is_nested(each) for each in values.schema.types):
+        # The values of a dictionary are in no batch.
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, values.schema) as stream:
+            stream.write_batch(values)
+        return bytes(sink.getvalue().to_pybytes())
     return bytes(values.schema.serialize().to_pybytes() + values.serialize().to_pybytes())
 
 

@@ -125,6 +125,22 @@ def test_no_answer_is_of_another_epoch(lone: Lone) -> None:
         assert ask(lone.service, TOTAL)[0] == [{"n": 5 * SONGS}]
 
 
+@pytest.mark.parametrize("is_list", [False, True])
+def test_values_of_dictionaries_tell_questions_apart(lone: Lone, is_list: bool) -> None:
+    lone.append(1)
+    sql = f"SELECT count(*) AS n FROM plays WHERE genre {'= ANY(?)' if is_list else '= ?'}"
+
+    def count_of(genre: str) -> int:
+        column = pa.array([genre]).dictionary_encode()
+        if is_list:
+            column = pa.ListArray.from_arrays(pa.array([0, 1], pa.int32()), column)
+        with lone.service.execute(sql, pa.record_batch([column], ["1"])) as result:
+            return int(result.read_all()["n"][0].as_py())
+
+    for _ in range(4):
+        assert [count_of(genre) for genre in ("rock", "none")] == [SONGS // 2, 0]
+
+
 def test_values_and_dialects_tell_questions_apart(lone: Lone) -> None:
     lone.append(1)
     above = "SELECT count(*) + 0 AS n FROM plays WHERE song + 0 > ?"
