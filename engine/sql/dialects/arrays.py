@@ -177,7 +177,7 @@ def _any_element(node: exp.Expr, _: str) -> exp.Expr:
     return call("any_of", call("list_transform", array, condition))
 
 
-def _matching(node: exp.Expr, _: str) -> exp.Expr:
+def _quantified_match(node: exp.Expr, _: str) -> exp.Expr:
     """Whether a condition is true of any, all or none of the elements."""
     if len(node.expressions) != 2 or not isinstance(node.expressions[1], exp.Lambda):
         return node
@@ -189,7 +189,7 @@ def _matching(node: exp.Expr, _: str) -> exp.Expr:
 
 REWRITES: Sequence[Rewrite] = (
     ((exp.Exists,), SPARK, _any_element),
-    (("any_match", "all_match", "none_match", "forall"), SPARK | TRINO, _matching),
+    (("any_match", "all_match", "none_match", "forall"), SPARK | TRINO, _quantified_match),
     ((exp.Bracket,), OTHERS, _element),
     ((exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE), POSTGRES, _comparison),
     ((exp.ArrayPosition,), SPARK | TRINO, _place_in_array),

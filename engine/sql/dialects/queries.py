@@ -27,7 +27,7 @@ def _groups(node: exp.Expr, _: str) -> exp.Expr:
     return node
 
 
-def _applied(node: exp.Expr, _: str) -> exp.Expr:
+def _apply_join(node: exp.Expr, _: str) -> exp.Expr:
     """CROSS APPLY and OUTER APPLY are joins with what is made of each row."""
     is_cross, join = node.args.get("cross_apply"), node.parent
     if is_cross is None or not isinstance(join, exp.Join):
@@ -187,5 +187,5 @@ REWRITES: Sequence[Rewrite] = (
     ((exp.Select,), OTHERS, _select),
     ((exp.Table,), frozenset({"bigquery"}), _name_in_schema),
     ((exp.Unnest,), frozenset({"bigquery"}), _with_offset),
-    ((exp.Lateral,), TSQL | {"oracle"}, _applied),
+    ((exp.Lateral,), TSQL | {"oracle"}, _apply_join),
 )
