@@ -824,11 +824,9 @@ class World:
             host.follow(0)
             commit = truth.read_commit(GROUP, newest)
             is_there = self._comes_to(host, commit, truth)
-            if not newest and not is_there and (host.problems or host.view is None):
-                # It is named, and nothing is moved for it; or the host has nothing yet, and waits for epochs
-                # that it has heard of.
+            if not newest and not is_there and host.problems:
                 self.counts["host without a changelog"] += 1
-                continue
+                continue  # it is named, and nothing is moved for it
             if not is_there and self._stores_draw and self.counts["older log"]:
                 # The changelog was restored to before a store was created that the host has: it cannot tell.
                 self.counts["host started again"] += 1

@@ -53,7 +53,8 @@ CONDITIONS = (
 ENGINE_REFUSAL = re.compile(r"Invalid Type \[.*\]: Invalid type for BETWEEN")
 """The engine does not know BETWEEN of nested types with constants."""
 UNTYPED_REFUSAL = re.compile(
-    rf"Parameter \d is .* by its values, and its place does not say|{ENGINE_REFUSAL.pattern}"
+    r"Parameter \d is .* by its values, and its place does not say what it has within: .*|"
+    + ENGINE_REFUSAL.pattern
 )
 """Where neither the value nor its place has a type."""
 LIST_CONDITIONS = ("{0} IN $1", "{0} NOT IN $1", "{0} = ANY($1)", "list_contains($1, {0})")
@@ -105,7 +106,7 @@ def _compare(
         assert pa.types.is_nested(row.schema.field(0).type), (condition, row.to_pylist())
         is_typed = "null" not in str(used.schema)
         refusal = ENGINE_REFUSAL if is_typed else UNTYPED_REFUSAL
-        assert refusal.match(error.message), (condition, row.to_pylist())
+        assert refusal.fullmatch(error.message), (condition, row.to_pylist())
     else:
         assert found == [key for (key,) in expected], (condition, row.to_pylist())
 
